@@ -1,0 +1,3 @@
+module github.com/sluicegate/sluice
+
+go 1.26

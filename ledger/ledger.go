@@ -1,0 +1,6 @@
+// Package ledger stub.
+package ledger
+
+type Command struct{}
+type Result struct{}
+type Entry struct{}
