@@ -1,6 +1,196 @@
-// Package ledger stub.
+// Package ledger keeps the books of admission. A change to the books is a [Command],
+// plain data; what it does is a pure function of the books, the command and the time.
+// A store is whatever makes that function atomic, and durable if it can.
+//
+// The package knows [limit.Limit] and nothing else: no clock, no lock, no I/O. It never
+// asks which algorithm a limit has.
 package ledger
 
-type Command struct{}
-type Result struct{}
-type Entry struct{}
+import "github.com/sluicegate/sluice/limit"
+
+// A Key names one cell. It is made of keyed hashes, so that no caller's text reaches a
+// store, and it has two halves so that all cells of one caller can be found together.
+type Key struct {
+	// Group is the hash of the value that the cell is grouped by first, such as the
+	// caller; zero if the cell is shared by all.
+	Group uint64
+	// Cell is the hash of rule, limit and all grouping values.
+	Cell uint64
+}
+
+// An ID names a grant that the books remember. The zero ID is a grant that nobody will
+// ask for again: it leaves no record.
+type ID struct{ Hi, Lo uint64 }
+
+// Zero reports whether id is the zero ID.
+func (id ID) Zero() bool { return id == ID{} }
+
+// An Op is what a Command does.
+type Op uint8
+
+const (
+	// Take takes every one of Takes, or changes nothing. With an ID it leaves a record,
+	// and the same command again takes nothing and is answered as before.
+	Take Op = iota
+	// Peek answers as Take would and changes nothing.
+	Peek
+	// Settle corrects a grant to Used, once.
+	Settle
+	// Release gives back what comes back at the end of the work.
+	Release
+	// Cool starts the cooldown limits among Takes for Delay.
+	Cool
+	// Find answers with the record of ID.
+	Find
+	// Reset makes cells full: those of Group, or every one if All is set. What is held
+	// stays held.
+	Reset
+)
+
+// A Step is one limit of a Command.
+type Step struct {
+	Key   Key
+	Limit limit.Limit
+	// N is how many units are taken, or were.
+	N int64
+	// Set numbers shadow rules from 1. Zero is enforced. Each shadow set is decided on
+	// its own and never refuses the command.
+	Set uint8
+	// Keep says that a settlement never returns units of this step.
+	Keep bool
+}
+
+// A Command is one atomic change to the books.
+type Command struct {
+	Op    Op
+	ID    ID
+	Steps []Step
+	// At is when the steps were taken, for Settle and Release without a record.
+	At limit.Micros
+	// Used is what each step really used, for Settle; negative leaves a step as it is.
+	Used []int64
+	// Call fingerprints what an ID was used for, so that a second use is recognised.
+	Call uint64
+	// Delay is the length of a cooldown.
+	Delay limit.Micros
+	// Group and All say what Reset resets.
+	Group uint64
+	All   bool
+	// Levels asks for Outcome.Level to be filled.
+	Levels bool
+}
+
+// A Status is how a Command ended.
+type Status uint8
+
+const (
+	Done     Status = iota // it was carried out
+	Refused                // a limit refused; nothing was changed
+	Replayed               // it had been carried out before; nothing was changed
+	Conflict               // its ID was used for something else; nothing was changed
+	Unknown                // there is no record of its ID; nothing was changed
+	Full                   // a bound of the store is reached; nothing was changed
+)
+
+// An Outcome is what one step of a Take or Peek was told.
+type Outcome struct {
+	limit.Verdict
+	Level limit.Level // after the command, if Command.Levels
+}
+
+// A Result is the answer to a Command. Its slices are reused by the next command it
+// answers.
+type Result struct {
+	Status Status
+	// At is the store's time of the command. Give it back as Command.At.
+	At limit.Micros
+	// Outcomes answer the steps of a Take or Peek, in their order.
+	Outcomes []Outcome
+	// Steps are those of the record, for Find and for a replayed Take.
+	Steps []Step
+	// Settled and Released describe the record, for Find and for a replayed Take.
+	Settled, Released bool
+	// Count is how many cells a Reset changed.
+	Count int
+}
+
+// An Entry is one cell as Scan finds it.
+type Entry struct {
+	Key   Key
+	Limit limit.Limit
+	Level limit.Level
+}
+
+// Run carries out cmd on the cells of its steps, cells[i] being that of steps[i]. It
+// fills everything of res but At, which the caller has set to the time of the command.
+// Cells that are equal must be the same pointer.
+func Run(cmd *Command, steps []Step, cells []*limit.Cell, res *Result) {
+	now := res.At
+	switch cmd.Op {
+	case Take, Peek:
+		decide(cmd, steps, cells, res)
+	case Settle:
+		for i := range steps {
+			settle(&steps[i], cells[i], now, cmd.At, cmd.Used[i])
+		}
+	case Release:
+		for i := range steps {
+			if s := &steps[i]; s.Limit.OnRelease() {
+				s.Limit.Give(cells[i], now, cmd.At, s.N)
+			}
+		}
+	case Cool:
+		for i := range steps {
+			steps[i].Limit.Cool(cells[i], now, cmd.Delay)
+		}
+	}
+}
+
+// decide takes every enforced step or none, then each shadow set that fits whole.
+func decide(cmd *Command, steps []Step, cells []*limit.Cell, res *Result) {
+	now := res.At
+	res.Outcomes = res.Outcomes[:0]
+	res.Status = Done
+	for i := range steps {
+		s := &steps[i]
+		v := s.Limit.Fit(cells[i], now, s.N)
+		if !v.OK && s.Set == 0 {
+			res.Status = Refused
+		}
+		res.Outcomes = append(res.Outcomes, Outcome{Verdict: v})
+	}
+	if cmd.Op == Take && res.Status == Done {
+		for i := range steps {
+			if s := &steps[i]; s.Set == 0 || fits(steps, res.Outcomes, s.Set) {
+				s.Limit.Take(cells[i], now, s.N)
+			}
+		}
+	}
+	if cmd.Levels {
+		for i := range steps {
+			res.Outcomes[i].Level = steps[i].Limit.Level(cells[i], now)
+		}
+	}
+}
+
+// fits reports whether every step of a shadow set was told yes.
+func fits(steps []Step, outs []Outcome, set uint8) bool {
+	for i := range steps {
+		if steps[i].Set == set && !outs[i].OK {
+			return false
+		}
+	}
+	return true
+}
+
+// settle corrects one step from N to used.
+func settle(s *Step, c *limit.Cell, now, at limit.Micros, used int64) {
+	if used < 0 || s.Limit.OnRelease() {
+		return
+	}
+	back := s.N - used
+	if back > 0 && s.Keep {
+		return
+	}
+	s.Limit.Give(c, now, at, back)
+}

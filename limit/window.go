@@ -1,0 +1,224 @@
+package limit
+
+import "math"
+
+// WindowEntries is how many debits a Window remembers one by one. A Window of more
+// units merges debits of one per/WindowEntries-th of the window; the merged debit
+// counts until its youngest part has left the window.
+const WindowEntries = 4096
+
+// A Log is the debits of a Window, oldest first, in a ring that grows and never
+// shrinks. The zero Log is empty. Copying a Log shares its memory; use [Log.Clone].
+type Log struct {
+	ring []Debit
+	head int
+	n    int
+}
+
+// A Debit is units that were taken at a time.
+type Debit struct {
+	At Micros
+	N  int64
+}
+
+// Len returns the number of debits; a nil Log has none.
+func (g *Log) Len() int {
+	if g == nil {
+		return 0
+	}
+	return g.n
+}
+
+// At returns the i-th oldest debit.
+func (g *Log) At(i int) Debit { return *g.at(i) }
+
+// Clone returns a copy that shares nothing with g.
+func (g *Log) Clone() *Log {
+	if g == nil {
+		return nil
+	}
+	c := &Log{ring: make([]Debit, 0, g.n), n: g.n}
+	for i := range g.n {
+		c.ring = append(c.ring, g.At(i))
+	}
+	return c
+}
+
+// Append adds a debit that is not older than the youngest; it is for restoring a Log.
+func (g *Log) Append(d Debit) {
+	if g.n == len(g.ring) {
+		g.grow()
+	}
+	g.n++
+	*g.at(g.n - 1) = d
+}
+
+func (g *Log) at(i int) *Debit {
+	i += g.head
+	if i >= len(g.ring) {
+		i -= len(g.ring)
+	}
+	return &g.ring[i]
+}
+
+func (g *Log) grow() {
+	ring := make([]Debit, max(4, 2*len(g.ring)))
+	for i := range g.n {
+		ring[i] = g.At(i)
+	}
+	g.ring, g.head = ring, 0
+}
+
+func (g *Log) dropOldest() Debit {
+	d := g.At(0)
+	g.head++
+	if g.head == len(g.ring) {
+		g.head = 0
+	}
+	g.n--
+	return d
+}
+
+func (g *Log) idle(now, per Micros) bool {
+	return g.Len() == 0 || g.At(g.n-1).At+per <= now
+}
+
+// fitWindow forgets what has left the window and says whether n more fit, and the time
+// at which they would be debited. Forgetting is no change of state: what has left
+// counts for nothing.
+func (l Limit) fitWindow(c *Cell, now Micros, n int64) (Verdict, Micros) {
+	if uint64(n) > uint64(l.Max) || l.Max <= 0 {
+		return Verdict{Never: true}, now
+	}
+	now = l.steadyWindow(c, now)
+	l.expire(c, now)
+	if n > 0 && c.Used > l.Max-n {
+		return Verdict{Wait: l.waitWindow(c, now, c.Used-(l.Max-n))}, now
+	}
+	return Verdict{OK: true}, now
+}
+
+func (l Limit) takeWindow(c *Cell, now Micros, n int64) Verdict {
+	v, now := l.fitWindow(c, now, n)
+	if v.OK && n > 0 {
+		l.debit(c, now, n)
+	}
+	return v
+}
+
+// waitWindow is the time until units of the oldest debits have left the window.
+func (l Limit) waitWindow(c *Cell, now Micros, units int64) Micros {
+	for i := range c.Log.Len() {
+		d := c.Log.At(i)
+		if units -= d.N; units <= 0 {
+			return d.At + l.Per - now
+		}
+	}
+	return l.Per
+}
+
+// debit adds n units at now, into the youngest debit if it is of the same instant or,
+// for a large Window, of the same step. The merged debit takes the younger time.
+func (l Limit) debit(c *Cell, now Micros, n int64) {
+	c.At = now
+	c.Used = min(c.Used+n, math.MaxInt64/2)
+	if c.Log == nil {
+		c.Log = new(Log)
+	}
+	if k := c.Log.n; k > 0 {
+		last := c.Log.at(k - 1)
+		if last.At == now || l.Max > WindowEntries && l.step(last.At) == l.step(now) {
+			last.At, last.N = now, min(last.N+n, math.MaxInt64/2)
+			return
+		}
+	}
+	c.Log.Append(Debit{now, n})
+}
+
+// step numbers the parts of the window whose debits may be merged.
+func (l Limit) step(t Micros) Micros { return t / max(1, l.Per/WindowEntries) }
+
+// expire drops the debits that have left the window: a debit at t counts until just
+// before t + Per.
+func (l Limit) expire(c *Cell, now Micros) {
+	for c.Log.Len() > 0 && c.Log.At(0).At+l.Per <= now {
+		c.Used -= c.Log.dropOldest().N
+	}
+}
+
+// giveWindow takes n units out of the debit that was made at time at. If it has left
+// the window they are back already.
+func (l Limit) giveWindow(c *Cell, now, at Micros, n int64) {
+	now = l.steadyWindow(c, now)
+	l.expire(c, now)
+	if n < 0 {
+		l.debit(c, now, -max(n, -MaxCredits))
+		return
+	}
+	for i := range c.Log.Len() {
+		d := c.Log.at(i)
+		if d.At < at {
+			continue
+		}
+		back := min(n, d.N)
+		d.N -= back
+		c.Used -= back
+		return
+	}
+}
+
+// steadyWindow is steady for the times in the log.
+func (l Limit) steadyWindow(c *Cell, now Micros) Micros {
+	if c.At <= now {
+		return now
+	}
+	if c.At-now <= l.Per {
+		return c.At
+	}
+	c.At = now
+	for i := range c.Log.Len() {
+		d := c.Log.at(i)
+		d.At = min(d.At, now)
+	}
+	return now
+}
+
+func (l Limit) levelWindow(c *Cell, now Micros) Level {
+	v := Level{Max: l.Max, Left: l.Max}
+	now = max(now, c.At)
+	used, oldest := int64(0), Micros(0)
+	for i := range c.Log.Len() {
+		d := c.Log.At(i)
+		if d.At+l.Per <= now || d.N == 0 {
+			continue
+		}
+		if used == 0 {
+			oldest = d.At
+		}
+		used += d.N
+		v.Full = d.At + l.Per - now
+	}
+	if used == 0 {
+		return v
+	}
+	v.Left = max(0, l.Max-used)
+	v.Next = oldest + l.Per - now
+	if over := used - l.Max; over >= 0 {
+		v.Next = l.waitLive(c, now, over+1)
+	}
+	return v
+}
+
+// waitLive is waitWindow over a log whose dead debits have not been dropped.
+func (l Limit) waitLive(c *Cell, now Micros, units int64) Micros {
+	for i := range c.Log.Len() {
+		d := c.Log.At(i)
+		if d.At+l.Per <= now {
+			continue
+		}
+		if units -= d.N; units <= 0 {
+			return d.At + l.Per - now
+		}
+	}
+	return l.Per
+}
