@@ -1,0 +1,41 @@
+package bench
+
+import (
+	"context"
+	"net/http"
+	"testing"
+
+	"github.com/throttled/throttled/v2"
+	"github.com/throttled/throttled/v2/store/memstore"
+)
+
+func throttledOf(q quota) *throttled.GCRARateLimiterCtx {
+	l := must(throttled.NewGCRARateLimiterCtx(must(memstore.NewCtx(0)), throttled.RateQuota{
+		MaxRate:  throttled.PerDuration(int(q.n), q.per),
+		MaxBurst: int(q.burst - 1), // counts what comes on top of the first
+	}))
+	// By default the tenth lost race is an error, which is no decision.
+	l.SetMaxCASAttemptsLimit(1 << 30)
+	return l
+}
+
+type byAddress struct{}
+
+func (byAddress) Key(r *http.Request) string { return addressOf(r) }
+
+func init() {
+	enter(contestant{
+		name: "throttled",
+		keyed: func(_ testing.TB, q quota) worker {
+			l, ctx := throttledOf(q), context.Background()
+			return shared(func(key string) bool {
+				limited, _, err := l.RateLimitCtx(ctx, key, 1)
+				return err == nil && !limited
+			})
+		},
+		guard: func(q quota, next http.Handler) http.Handler {
+			l := throttled.HTTPRateLimiterCtx{RateLimiter: throttledOf(q), VaryBy: byAddress{}}
+			return l.RateLimit(next)
+		},
+	})
+}
