@@ -1,0 +1,157 @@
+package config
+
+import "time"
+
+// Root is the file's top level.
+type Root struct {
+	// Whether limits are enforced at all. False lets every request pass, without headers.
+	Enabled bool `key:"enabled" default:"true"`
+	// The addresses to listen on. A surface without an address does not listen.
+	Listen Listen `key:"listen"`
+	// Where the books are kept.
+	Store Store `key:"store"`
+	// How a caller is recognised.
+	Identity Identity `key:"identity"`
+	// What each class of callers may do, by the name of the class.
+	Tiers []Tier `key:"tiers" keyed:"Name"`
+	// The tier of a verified caller whose credential names none, or one that is not configured.
+	DefaultTier string `key:"defaultTier" default:"standard"`
+	// The tier of callers that are known by their address alone.
+	AnonymousTier string `key:"anonymousTier" default:"anonymous"`
+	// Limits of single endpoints, beside those of the tier. The most specific pattern counts.
+	Endpoints []Endpoint `key:"endpoints"`
+	// Paths that are never limited. Setting them replaces the whole list.
+	ExcludedPaths []string `key:"excludedPaths" format:"pattern" default:"/actuator/health/**|/actuator/info|/index.html|/assets/**"`
+	// The servers behind the gate.
+	Upstreams []Upstream `key:"upstreams"`
+	// Paths that speak JSON-RPC, so that a refusal is a JSON-RPC error.
+	MCPPaths []MCPPath `key:"mcpPaths"`
+	// How request paths are read.
+	Paths Paths `key:"paths"`
+	// The most a request may be or take.
+	Bounds Bounds `key:"bounds"`
+	// What the answers say about limits.
+	Headers Headers `key:"headers"`
+	// The body of a refusal.
+	Problem Body `key:"problem"`
+	// What a browser may read of a refusal.
+	CORS CORS `key:"cors"`
+	// Limits of long answers: server-sent events, WebSockets, MCP streams.
+	Streams Streams `key:"streams"`
+	// The gate's certificate. Without one it speaks plain HTTP.
+	TLS TLS `key:"tls"`
+	// Who may administer.
+	Admin Admin `key:"admin"`
+	// Logs, metrics, audit.
+	Observability Observability `key:"observability"`
+	// Stopping.
+	Shutdown Shutdown `key:"shutdown"`
+	// Rules written by hand, for anything else.
+	Rules []Rule `key:"rules"`
+	// Calls to language models.
+	LLM *LLM `key:"llm"`
+	// The MCP broker.
+	MCP *MCP `key:"mcp"`
+	// Manifests of public data sources.
+	Sources []Source `key:"sources"`
+	// Chat channels.
+	Channels *Channels `key:"channels"`
+	// Polling and ingestion.
+	Connectors *Connectors `key:"connectors"`
+}
+
+// Listen says where each surface listens: "127.0.0.1:8080", ":8080" or "unix:/run/sluice.sock".
+type Listen struct {
+	// The inbound gate.
+	Gate string `key:"gate" format:"address"`
+	// The gateway to language models.
+	LLM string `key:"llm" format:"address"`
+	// The MCP broker.
+	MCP string `key:"mcp" format:"address"`
+	// The decision service.
+	Decide string `key:"decide" format:"address"`
+	// Administration. Beyond loopback it needs admin.token or admin.tokenSha256.
+	Admin string `key:"admin" format:"address"`
+}
+
+// Store says where the books are kept.
+type Store struct {
+	// The kind of store. This version serves in-memory.
+	Backend string `key:"backend" alias:"type" enum:"in-memory|file|redis|hazelcast" default:"in-memory"`
+	// Settings of the in-memory store.
+	Memory MemoryStore `key:"memory" alias:"inMemory"`
+	// Settings of the file store.
+	File *FileStore `key:"file"`
+	// Settings of the Redis store.
+	Redis *RedisStore `key:"redis"`
+	// Settings of the Hazelcast store.
+	Hazelcast *HazelcastStore `key:"hazelcast"`
+}
+
+// MemoryStore bounds the in-memory store.
+type MemoryStore struct {
+	// The most keys that are counted one by one; newer ones share counters. Absent is the store's own bound.
+	MaxKeys *int64 `key:"maxKeys" min:"1024"`
+}
+
+// FileStore is the store that survives a crash.
+type FileStore struct {
+	// The database file, relative to the configuration file.
+	Path string `key:"path" required:"true"`
+}
+
+// RedisStore is the store of many replicas.
+type RedisStore struct {
+	// The server: redis://, rediss://, with a database number as its path.
+	URI Secret `key:"uri" secret:"may" default:"redis://localhost:6379/0"`
+}
+
+// HazelcastStore is the store of many replicas where Hazelcast is already run.
+type HazelcastStore struct {
+	// Members of the cluster.
+	Addresses []string `key:"addresses" required:"true"`
+	// The cluster's name.
+	Cluster string `key:"cluster" default:"dev"`
+}
+
+// TLS is a certificate for a listener.
+type TLS struct {
+	// The certificate chain, PEM.
+	CertFile string `key:"certFile" alias:"cert"`
+	// The private key, PEM.
+	KeyFile string `key:"keyFile"`
+	// Authorities whose client certificates are demanded. Absent demands none.
+	ClientCAFile string `key:"clientCaFile"`
+	// The oldest protocol version.
+	MinVersion string `key:"minVersion" enum:"1.2|1.3" default:"1.2"`
+}
+
+// Admin says who may administer. Without a token only a loopback listener is allowed.
+type Admin struct {
+	// The bearer token.
+	Token Secret `key:"token" secret:"only"`
+	// Instead of the token: its SHA-256, 64 hexadecimal digits, as `sluice key new --admin` prints it.
+	TokenSHA256 string `key:"tokenSha256" format:"sha256"`
+	// Further values of the Host header that are answered, beside loopback names and the listen address.
+	AllowedHosts []string `key:"allowedHosts"`
+}
+
+// Observability says what is written down.
+type Observability struct {
+	// The least severe level that is logged.
+	LogLevel string `key:"logLevel" enum:"debug|info|warn|error" default:"info"`
+	// The form of the log.
+	LogFormat string `key:"logFormat" enum:"text|json" default:"text"`
+	// A file that gets one JSON line for each administrative change. Absent writes them to the log.
+	AuditFile string `key:"auditFile"`
+	// How many recent refusals the page shows.
+	RecentEvents int64 `key:"recentEvents" default:"256" min:"0" max:"65536"`
+}
+
+// Shutdown says how a stop goes.
+type Shutdown struct {
+	// How long the listener stays open, answering readiness with 503, before it closes.
+	Delay time.Duration `key:"delay" default:"0s"`
+	// How long running requests may take after that.
+	Grace time.Duration `key:"grace" default:"20s"`
+}
