@@ -1,0 +1,54 @@
+package admin
+
+import (
+	"time"
+
+	"github.com/sluicegate/sluice/admin/metrics"
+)
+
+// Stats is what a store says of itself. Zero fields are unknown, or nothing yet.
+type Stats struct {
+	Backend     string // "in-memory", "file", "redis", "hazelcast"
+	Keys        int64  // cells that are kept
+	MaxKeys     int64  // the bound on them; 0 is none
+	Hits        int64  // decisions that found their cell
+	Misses      int64  // decisions that made one
+	Evictions   int64  // idle cells that were forgotten
+	Overflow    int64  // decisions that shared an overflow cell
+	Bytes       int64  // memory of the state
+	TTL         time.Duration
+	KeysByRule  map[string]int64 // nil if they are not counted apart
+	Degraded    bool             // the store does not answer; rules decide by OnStoreError
+	BreakerOpen bool             // and it is not asked for the moment
+}
+
+func (s Stats) metrics() metrics.Store {
+	return metrics.Store{
+		Backend: s.Backend, Keys: s.Keys, KeysByRule: s.KeysByRule,
+		Overflow: s.Overflow, Bytes: s.Bytes, Breaker: s.BreakerOpen,
+	}
+}
+
+// Summary is the part of the configuration that the status shows.
+type Summary struct {
+	Enabled           bool
+	DefaultTier       string
+	Tiers             map[string]Tier
+	Endpoints         []Endpoint
+	LLMEnabled        bool
+	ChannelsEnabled   bool
+	ConnectorsEnabled bool
+}
+
+// A Tier is the rate of one class of callers.
+type Tier struct {
+	RequestsPerSecond float64 `json:"requestsPerSecond"`
+	BurstCapacity     int64   `json:"burstCapacity"`
+}
+
+// An Endpoint is the rate of the paths that a pattern matches.
+type Endpoint struct {
+	PathPattern       string  `json:"pathPattern"`
+	RequestsPerMinute float64 `json:"requestsPerMinute"`
+	BurstCapacity     int64   `json:"burstCapacity"`
+}
