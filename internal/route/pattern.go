@@ -105,6 +105,7 @@ func parseSegment(text string, o Options) (segment, error) {
 	if err := checkSegment(text, o); err != nil {
 		return segment{}, err
 	}
+	text = strings.ReplaceAll(text, "%2f", "%2F") // as Canonical spells a Literal slash
 	if o.FoldCase {
 		text = lower(text)
 	}
@@ -158,7 +159,7 @@ func checkBytes(text string, o Options) error {
 			continue
 		}
 		escape := text[i : i+3]
-		if o.EncodedSlash == Literal && escape == "%2F" {
+		if o.EncodedSlash == Literal && strings.EqualFold(escape, "%2F") {
 			continue
 		}
 		return fmt.Errorf("it matches nothing, because paths are compared decoded; write the character for %q", escape)
