@@ -13,14 +13,17 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 )
 
 func main() {
+	start := time.Now()
 	c, err := read(os.Stdin, os.Stdout)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "testcount:", err)
 		os.Exit(1)
 	}
+	fmt.Printf("== tests took %.0f s\n", time.Since(start).Seconds())
 	fmt.Println(c)
 	if !c.good() {
 		os.Exit(1)

@@ -1,0 +1,63 @@
+# What one does here. "make ci" is what has to pass; CONTRIBUTING.md says more.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+STATICCHECK := go tool -modfile=$(CURDIR)/tools/go.mod staticcheck
+FUZZTIME ?= 30s
+
+.PHONY: help run test ci bench fuzz sim fmt fmt-check vet staticcheck generate examples bench-check services test-count
+
+help: ## print this
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: ## serve with the built-in configuration: :8080, and 127.0.0.1:9090 to look at
+	go run ./cmd/sluice serve
+
+test: ## all tests with the race detector; needs no network
+	go test -race -timeout 10m ./...
+
+ci: ## everything that has to pass, step by step
+	@.ci/steps services fmt-check vet staticcheck generate examples bench-check fuzz sim test-count
+
+bench: ## sluice beside its peers, as a table of ratios; QUICK=1 for two minutes
+	cd bench && go run ./cmd/table $(if $(QUICK),-quick)
+
+fuzz: ## every fuzz target for FUZZTIME (default 30s)
+	.ci/fuzz $(FUZZTIME)
+
+sim: ## the simulation; SEED=n repeats a run exactly
+	go test -race -count=1 -v -run '^TestSim' ./sim -args $(if $(SEED),-seed=$(SEED))
+
+fmt: ## format
+	gofmt -w $$(git ls-files -co --exclude-standard '*.go')
+
+fmt-check:
+	@bad=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); \
+	[ -z "$$bad" ] || { echo "not formatted, run make fmt:"; echo "$$bad"; exit 1; }
+
+vet: ## go vet
+	go vet ./...
+	cd bench && go vet ./...
+
+staticcheck: ## staticcheck, pinned in tools/go.mod
+	$(STATICCHECK) ./...
+	cd bench && $(STATICCHECK) ./...
+
+generate: ## run the generators; fails if that changes a file
+	@state() { git status --porcelain; git diff | cksum; }; \
+	before=$$(state); go generate ./...; \
+	[ "$$before" = "$$(state)" ] || { echo "generated files were stale; commit these:"; git status --short; exit 1; }
+
+examples: ## check every file of examples
+	.ci/examples
+
+bench-check: ## the benchmarks compile and their table is right
+	cd bench && go test -run '^Test' ./...
+
+services: ## install the real servers and clients that tests drive (as root on Debian)
+	.ci/services
+
+test-count:
+	GOPROXY=off go test -race -timeout 20m -json ./... | go run ./internal/testcount
