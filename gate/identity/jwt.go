@@ -127,7 +127,7 @@ func (r *Resolver) verify(ctx context.Context, raw string) (Principal, error) {
 		return Principal{}, ErrTooLong
 	}
 	mark := r.hash.sum("jwt", raw)
-	if r.bad.has(mark) {
+	if r.bad.Has(mark) {
 		return Principal{}, ErrRepeated
 	}
 	var from *issuer
@@ -147,7 +147,7 @@ func (r *Resolver) verify(ctx context.Context, raw string) (Principal, error) {
 	}
 	err, lasting := classify(err)
 	if lasting {
-		r.bad.add(mark)
+		r.bad.Add(mark)
 	}
 	return Principal{}, err
 }

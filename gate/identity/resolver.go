@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/sluicegate/sluice/gate/lately"
 )
 
 // Unverified says what an API key is worth that nothing here can verify.
@@ -92,7 +94,7 @@ type Resolver struct {
 	fallback   string
 	tiers      []string
 	hash       *hasher
-	bad        *badlist
+	bad        *lately.Set[digest]
 }
 
 // How much a resolver remembers of bad tokens, and for how long.
@@ -114,7 +116,7 @@ func New(ctx context.Context, o Options) (*Resolver, error) {
 		tenant:   o.Tenant,
 		fallback: o.DefaultTier,
 		tiers:    o.Tiers,
-		bad:      newBadlist(badTokens, badTokenIs),
+		bad:      lately.New[digest](badTokens, badTokenIs),
 	}
 	if r.fallback == "" {
 		r.fallback = "standard"
