@@ -6,7 +6,10 @@ import "time"
 const Seconds = 300
 
 // A Point is one second of one rule.
-type Point struct{ Hits, Refused uint32 }
+type Point struct {
+	Hits    uint32 `json:"hits"`
+	Refused uint32 `json:"refused"`
+}
 
 // series is the last Seconds of all decisions: a ring with next as its oldest place.
 type series struct {
