@@ -58,6 +58,7 @@ var rules = map[string][]ban{
 	"admin":              otherSurfaces("admin/...", noStores, noLedger),
 	"cmd/sluice":         {{"store/storetest/...", "the contract is for tests"}},
 	"sim":                {{"cmd/...", "the simulation drives the library, not the command"}},
+	"deploy":             {noEngine},
 	"internal/testcount": {noEngine, noOthers},
 }
 
