@@ -9,15 +9,17 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+	_ "unsafe" // for linkname
 )
 
 // The floors do the least that a correct answer takes and nothing else: no expiry,
 // no rules, no headers. Ratios in the table are against them.
 
-var origin = time.Now()
-
-// clock is one monotonic clock read, in ns.
-func clock() int64 { return int64(time.Since(origin)) }
+// clock is the runtime's own monotonic clock, in ns: the cheapest exact one there is,
+// some 5 ns below time.Since.
+//
+//go:linkname clock runtime.nanotime
+func clock() int64
 
 // gcra decides by the time at which the key would be full again.
 type gcra struct{ step, depth int64 }
