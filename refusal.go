@@ -46,8 +46,8 @@ func (r Reason) String() string {
 // errors.As, or [errors.AsType].
 type Refusal struct {
 	Reason Reason
-	// Rule is the first refusing rule in configuration order; empty when none is at
-	// fault, as for ReasonInvalid.
+	// Rule is the first refusing rule in configuration order, or the first that makes the
+	// refusal permanent; empty when none is at fault, as for a reused ID.
 	Rule string
 	// Violated names every refusing rule, in configuration order.
 	Violated []string

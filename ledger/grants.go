@@ -67,7 +67,7 @@ func (g *Grants) Begin(cmd *Command, res *Result) (steps []Step, done bool) {
 	case cmd.Op == Settle && len(cmd.Used) != len(r.steps):
 		res.Status = Conflict
 		return nil, true
-	case cmd.Op == Release && r.released:
+	case (cmd.Op == Release || cmd.Op == Void) && r.released:
 		res.Status = Replayed
 		return nil, true
 	}
@@ -104,6 +104,8 @@ func (g *Grants) End(cmd *Command, res *Result) {
 	case Settle:
 		r := g.byID[cmd.ID]
 		r.settled, r.used = true, append([]int64(nil), cmd.Used...)
+	case Void:
+		delete(g.byID, cmd.ID)
 	case Release:
 		r := g.byID[cmd.ID]
 		r.released, r.ended = true, res.At

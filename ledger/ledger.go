@@ -38,6 +38,9 @@ const (
 	Settle
 	// Release gives back what comes back at the end of the work.
 	Release
+	// Void undoes a Take whose work has not begun: everything comes back and the record
+	// is forgotten.
+	Void
 	// Cool starts the cooldown limits among Takes for Delay.
 	Cool
 	// Find answers with the record of ID.
@@ -51,13 +54,18 @@ const (
 type Step struct {
 	Key   Key
 	Limit limit.Limit
-	// N is how many units are taken, or were.
+	// N is how many units are taken, or were. A Take sets it to zero in a shadow step that
+	// took nothing.
 	N int64
 	// Set numbers shadow rules from 1. Zero is enforced. Each shadow set is decided on
 	// its own and never refuses the command.
 	Set uint8
 	// Keep says that a settlement never returns units of this step.
 	Keep bool
+	// Pool is the hash of rule and limit without the caller. A store that has no room
+	// for a new key takes from a cell of the pool instead and puts that cell's key in
+	// place of Key; Settle and Release of the grant must carry the step as it came back.
+	Pool uint64
 }
 
 // A Command is one atomic change to the books.
@@ -139,6 +147,10 @@ func Run(cmd *Command, steps []Step, cells []*limit.Cell, res *Result) {
 				s.Limit.Give(cells[i], now, cmd.At, s.N)
 			}
 		}
+	case Void:
+		for i := range steps {
+			steps[i].Limit.Give(cells[i], now, cmd.At, steps[i].N)
+		}
 	case Cool:
 		for i := range steps {
 			steps[i].Limit.Cool(cells[i], now, cmd.Delay)
@@ -161,9 +173,11 @@ func decide(cmd *Command, steps []Step, cells []*limit.Cell, res *Result) {
 	}
 	if cmd.Op == Take && res.Status == Done {
 		for i := range steps {
-			if s := &steps[i]; s.Set == 0 || fits(steps, res.Outcomes, s.Set) {
-				s.Limit.Take(cells[i], now, s.N)
+			s := &steps[i]
+			if s.Set != 0 && !fits(steps, res.Outcomes, s.Set) {
+				s.N = 0
 			}
+			s.Limit.Take(cells[i], now, s.N)
 		}
 	}
 	if cmd.Levels {

@@ -72,11 +72,11 @@ func mulDivUp(a, b, c int64) int64 {
 	return int64(min(q, math.MaxInt64/2, MaxCredits))
 }
 
-// narrowRate is the largest rate whose packed state outlives any process: 24 years of
-// microseconds times the rate stay below 2^61.
-const narrowRate = 3000
+// narrowRate is the largest rate whose packed state outlives any process: 36 years of
+// microseconds times the rate stay below 2^60.
+const narrowRate = 1000
 
-// Narrow reports whether every cell of l fits one signed 62-bit word: see Pack.
+// Narrow reports whether every cell of l fits one signed 61-bit word: see Pack.
 func (l Limit) Narrow() bool {
 	switch l.Kind {
 	case KindBucket, KindPace, KindCooldown:

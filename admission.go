@@ -1,0 +1,270 @@
+package sluice
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/sluicegate/sluice/ledger"
+	"github.com/sluicegate/sluice/limit"
+)
+
+// An Admission is permission for one call. Its methods are safe for concurrent use, and
+// copies stand for the same permission. The zero Admission holds nothing: Release and
+// Abandon do nothing, Settle and Cool return [ErrReleased].
+type Admission struct {
+	d          *Decision
+	generation uint64
+}
+
+// lock returns the decision behind a, locked, or nil if a's memory serves another call.
+func (a Admission) lock() *Decision {
+	if a.d == nil {
+		return nil
+	}
+	a.d.mu.Lock()
+	if a.d.generation.Load() != a.generation {
+		a.d.mu.Unlock()
+		return nil
+	}
+	return a.d
+}
+
+// Release says that the work has ended: what comes back then comes back. It is
+// idempotent, also between copies and goroutines. Settle before Release.
+func (a Admission) Release() {
+	d := a.lock()
+	if d == nil {
+		return
+	}
+	d.release()
+	pooled := d.pooled
+	if pooled {
+		d.generation.Add(1)
+	}
+	d.mu.Unlock()
+	if pooled {
+		decisions.Put(d)
+	}
+}
+
+// release gives back what is held. The caller holds d.mu.
+func (d *Decision) release() {
+	if d.timer != nil {
+		d.timer.Stop()
+		d.timer = nil
+	}
+	if !d.taken {
+		return
+	}
+	d.taken = false
+	if !d.holding {
+		return
+	}
+	d.holding = false
+	d.give(context.Background(), ledger.Command{Op: ledger.Release})
+}
+
+// give sends a command about the grant and wakes whoever may now be admitted. A store
+// that does not answer leaves the grant to its bounds: it reports the error.
+func (d *Decision) give(ctx context.Context, cmd ledger.Command) (ledger.Status, error) {
+	cmd.ID, cmd.Steps, cmd.At = d.id, d.steps, d.at
+	cmds, res := [1]ledger.Command{cmd}, [1]ledger.Result{}
+	if err := d.c.store.Apply(ctx, cmds[:], res[:]); err != nil {
+		d.c.logger.Error("sluice: the store did not take a "+opName(cmd.Op), "error", err)
+		return 0, err
+	}
+	d.c.wake(d.matched)
+	return res[0].Status, nil
+}
+
+func opName(op ledger.Op) string {
+	switch op {
+	case ledger.Settle:
+		return "settlement"
+	case ledger.Void:
+		return "void"
+	}
+	return "release"
+}
+
+// Abandon says that the caller has gone although the work may run on. Slots of rules
+// with OnTimeout Free come back; those of the others stay taken until Release, or for
+// MaxHold.
+func (a Admission) Abandon() {
+	d := a.lock()
+	if d == nil {
+		return
+	}
+	defer d.mu.Unlock()
+	if !d.taken || !d.holding {
+		return
+	}
+	d.giveSlots(func(r *rule) bool { return r.OnTimeout == Free })
+}
+
+// giveSlots releases the slots of the rules for which free is true, ahead of the rest.
+// The caller holds d.mu.
+func (d *Decision) giveSlots(free func(*rule) bool) {
+	var steps []ledger.Step
+	for i := range d.steps {
+		s := &d.steps[i]
+		if s.Limit.OnRelease() && s.N > 0 && d.places[i].rule != nil && free(d.places[i].rule) {
+			steps = append(steps, *s)
+			s.N = 0
+		}
+	}
+	if len(steps) == 0 {
+		return
+	}
+	cmds, res := [1]ledger.Command{{Op: ledger.Release, Steps: steps, At: d.at}}, [1]ledger.Result{}
+	if err := d.c.store.Apply(context.Background(), cmds[:], res[:]); err != nil {
+		d.c.logger.Error("sluice: the store did not take a release", "error", err)
+		return
+	}
+	d.c.wake(d.matched)
+}
+
+// Settle corrects the admission to what was really used. Only the units that used lists
+// are corrected: with [Refund] rules unused units come back and an overrun is debited,
+// below zero if need be; with [Keep] rules unused units stay debited and an overrun is
+// [ErrOverrun] unless the rule allows it. Slots are not touched.
+//
+// Settling again with the same figures returns nil and changes nothing; with others it
+// returns [ErrSettled].
+func (a Admission) Settle(ctx context.Context, used Cost) error {
+	d := a.lock()
+	if d == nil {
+		return ErrReleased
+	}
+	defer d.mu.Unlock()
+	figures, err := d.figures(used)
+	if err != nil {
+		return err
+	}
+	if len(d.settled) > 0 {
+		if slices.Equal(d.settled, figures) {
+			return nil
+		}
+		return ErrSettled
+	}
+	if len(figures) == 0 || d.degraded {
+		return nil // nothing was taken
+	}
+	status, err := d.give(ctx, ledger.Command{Op: ledger.Settle, Used: figures})
+	switch {
+	case err != nil:
+		return err
+	case status == ledger.Conflict:
+		return ErrSettled
+	case status == ledger.Unknown:
+		return ErrUnknown
+	}
+	d.settled = append(d.settled[:0], figures...)
+	return nil
+}
+
+// figures is what each step really used; -1 is as taken.
+func (d *Decision) figures(used Cost) ([]int64, error) {
+	figures := make([]int64, len(d.steps))
+	for i := range d.steps {
+		at, taken := d.places[i], d.steps[i].N
+		figures[i] = -1
+		if at.rule == nil || at.limit.OnRelease() {
+			continue
+		}
+		j := slices.IndexFunc(used, func(a Amount) bool { return a.Unit == at.limit.unit })
+		if j < 0 {
+			continue
+		}
+		n := used[j].N
+		if n < 0 {
+			return nil, ErrOverrun
+		}
+		if at.limit.unit == Calls && at.rule.Weights != nil && taken > 1 {
+			n = satMul(n, taken)
+		}
+		if n > taken && at.rule.Settle == Keep && !at.rule.AllowOverrun && !at.rule.Shadow {
+			return nil, ErrOverrun
+		}
+		figures[i] = n
+	}
+	return figures, nil
+}
+
+// Cool starts the cooldowns among the limits that the admission passed: nothing passes
+// them for delay. A longer cooldown that runs already stays. A delay of zero does
+// nothing. A negative delay is "unknown" and stands for a second, or for the longest
+// pace of the rule if that is longer.
+func (a Admission) Cool(ctx context.Context, delay time.Duration) error {
+	d := a.lock()
+	if d == nil {
+		return ErrReleased
+	}
+	defer d.mu.Unlock()
+	return d.c.cool(ctx, d.steps, d.places, delay)
+}
+
+// unknownCooldown is how long an upstream that gave no time is left alone at least.
+const unknownCooldown = limit.Second
+
+// cool starts the cooldowns among steps.
+func (c *Controller) cool(ctx context.Context, steps []ledger.Step, places []place, delay time.Duration) error {
+	if delay == 0 {
+		return nil
+	}
+	var cmds []ledger.Command
+	for i := range steps {
+		if steps[i].Limit.Kind != limit.KindCooldown || places[i].rule == nil {
+			continue
+		}
+		d := limit.MicrosOf(delay)
+		if delay < 0 {
+			d = max(unknownCooldown, places[i].rule.pace)
+		}
+		cmds = append(cmds, ledger.Command{Op: ledger.Cool, Steps: steps[i : i+1 : i+1], Delay: d})
+	}
+	if len(cmds) == 0 {
+		return nil
+	}
+	return c.store.Apply(ctx, cmds, make([]ledger.Result, len(cmds)))
+}
+
+// Waited returns how long the call stood in line.
+func (a Admission) Waited() time.Duration {
+	if d := a.lock(); d != nil {
+		defer d.mu.Unlock()
+		return d.waited
+	}
+	return 0
+}
+
+// Levels returns where the matching limits stood when the call was admitted, in
+// configuration order. The slice is the caller's.
+func (a Admission) Levels() []Level {
+	if d := a.lock(); d != nil {
+		defer d.mu.Unlock()
+		return slices.Clone(d.levels)
+	}
+	return nil
+}
+
+// Degraded reports whether the store did not answer and the call was let through by its
+// rules' OnStoreError.
+func (a Admission) Degraded() bool {
+	if d := a.lock(); d != nil {
+		defer d.mu.Unlock()
+		return d.degraded
+	}
+	return false
+}
+
+// Replayed reports whether the call's ID had been admitted before, so that its work must
+// not be run again.
+func (a Admission) Replayed() bool {
+	if d := a.lock(); d != nil {
+		defer d.mu.Unlock()
+		return d.replayed
+	}
+	return false
+}

@@ -1,0 +1,314 @@
+package sluice
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluicegate/sluice/ledger"
+)
+
+// A Store keeps the books. It carries out each command as one atomic step, at its own
+// time. Implementations are safe for concurrent use.
+type Store interface {
+	// Apply carries out cmds in order and answers cmds[i] in res[i], whose slices it
+	// reuses. Each command is atomic; together they are not. After an error it is unknown
+	// which were carried out. Apply may change the keys in cmds[i].Steps; see ledger.Step.
+	Apply(ctx context.Context, cmds []ledger.Command, res []ledger.Result) error
+	// Scan yields the cells of a group, or all if group is zero, that are not as good as
+	// new. It is for people: slow, and not a snapshot.
+	Scan(ctx context.Context, group uint64) iter.Seq2[ledger.Entry, error]
+	// Close ends the store. Apply fails afterwards.
+	Close() error
+}
+
+// Options of a Controller. The zero value is usable.
+type Options struct {
+	// Observe is called once for every decision, in the goroutine that asked, after the
+	// answer is known. It must not block and must not keep the Event. Nil is nobody.
+	Observe func(*Event)
+	// Logger gets what goes wrong when nobody is there to be told. Nil is silence.
+	Logger *slog.Logger
+	// MaxWaiting bounds how many callers may stand in all lines together; more are
+	// refused with ReasonQueueFull. Zero is 100 000.
+	MaxWaiting int
+}
+
+// A Controller decides about calls by a policy and a store's books. It is safe for
+// concurrent use.
+type Controller struct {
+	store   Store
+	observe func(*Event)
+	logger  *slog.Logger
+	hash    hasher
+	policy  atomic.Pointer[compiled]
+
+	reloading sync.Mutex // serialises SetPolicy
+	room      waitingRoom
+	closed    atomic.Bool
+}
+
+// Open returns a Controller for p on s. It reports everything that is wrong with p.
+// Closing the Controller does not close s.
+func Open(p *Policy, s Store, o Options) (*Controller, error) {
+	if s == nil {
+		return nil, errors.New("sluice: Open needs a store; store/memory has one")
+	}
+	c := &Controller{
+		store: s, observe: o.Observe, logger: o.Logger, hash: newHasher(),
+		room: waitingRoom{rules: make(map[string]*lines), most: o.MaxWaiting},
+	}
+	if c.logger == nil {
+		c.logger = slog.New(slog.DiscardHandler)
+	}
+	if c.room.most <= 0 {
+		c.room.most = 100_000
+	}
+	if p == nil {
+		p = &Policy{}
+	}
+	compiled, err := c.compile(p)
+	if err != nil {
+		return nil, err
+	}
+	c.policy.Store(compiled)
+	return c, nil
+}
+
+// Policy returns the policy in force. It must not be changed.
+func (c *Controller) Policy() *Policy { return c.policy.Load().source }
+
+// SetPolicy replaces the policy at once. A rule whose ID stays keeps its counters: new
+// numbers apply to them from now on, what was used stays used, and what time has paid
+// back so far is settled at the old rate. On an error the old policy stays.
+func (c *Controller) SetPolicy(p *Policy) error {
+	c.reloading.Lock()
+	defer c.reloading.Unlock()
+	next, err := c.compile(p)
+	if err != nil {
+		return err
+	}
+	c.policy.Store(next)
+	c.wakeAll()
+	return nil
+}
+
+// decisions are those that Admit makes.
+var decisions = sync.Pool{New: func() any { return &Decision{pooled: true} }}
+
+// Admit returns when the call may go ahead, or an error that says why it may not: a
+// *[Refusal], ctx's error, [ErrClosed], or the store's. Nothing is taken then. It waits
+// its turn as far as the queues of the refusing rules and ctx allow, in order of
+// arrival, and not at all if one of them has no queue.
+//
+// The caller releases the admission when the work has ended. An admission that is never
+// released keeps its slots; without slots it is merely collected.
+func (c *Controller) Admit(ctx context.Context, call Call) (Admission, error) {
+	d := decisions.Get().(*Decision)
+	d.WantLevels = true
+	ok, err := c.begin(ctx, &call, d)
+	if err == nil && !ok {
+		if place := c.mayWait(ctx, d, time.Now()); place != nil {
+			return c.wait(ctx, &call, d, place)
+		}
+	}
+	return c.finish(&call, d, ok, err)
+}
+
+// finish tells the observer and turns a decision into what Admit returns.
+func (c *Controller) finish(call *Call, d *Decision, ok bool, err error) (Admission, error) {
+	c.report(call, d, ok, err)
+	if err == nil && ok {
+		return Admission{d, d.generation.Load()}, nil
+	}
+	if err == nil {
+		err = d.refusal.Clone()
+	}
+	d.generation.Add(1)
+	decisions.Put(d)
+	return Admission{}, err
+}
+
+// Try decides about call without waiting: whoever would have to wait is refused. It
+// fills d, and reports whether the call may go ahead; if so d.Admission is to be
+// released when the work has ended, if not d.Refusal says why. The error is ctx's,
+// [ErrClosed], or [ErrInUse]; nothing is taken then.
+//
+// Try allocates nothing once d has been used, and leaves no Refusal behind for the
+// collector: it is for whoever refuses much.
+func (c *Controller) Try(ctx context.Context, call *Call, d *Decision) (bool, error) {
+	ok, err := c.begin(ctx, call, d)
+	if err != nil {
+		return false, err
+	}
+	c.report(call, d, ok, nil)
+	return ok, nil
+}
+
+// ErrInUse is returned by Try for a Decision whose admission still holds slots.
+var ErrInUse = errors.New("sluice: the decision's admission still holds slots; release it first")
+
+// begin decides about call without waiting and without telling anybody.
+func (c *Controller) begin(ctx context.Context, call *Call, d *Decision) (bool, error) {
+	if c.closed.Load() {
+		return false, ErrClosed
+	}
+	if ctx.Err() != nil {
+		return false, context.Cause(ctx)
+	}
+	if d.taken && d.holding {
+		return false, ErrInUse
+	}
+	d.generation.Add(1)
+	d.taken = false
+	d.id = ledger.ID{}
+	if call.ID != "" {
+		d.id = c.hash.id(call.ID)
+	}
+	return c.decide(ctx, call, d, c.room.tickets.Load()+1, nil)
+}
+
+// decide makes one attempt at the store, unless somebody with a smaller ticket stands in
+// a line that call would have to stand in. It does not look at the line own.
+func (c *Controller) decide(ctx context.Context, call *Call, d *Decision, ticket uint64, own *waitLine) (bool, error) {
+	p := c.policy.Load()
+	d.reset(c, p)
+	d.WantLevels = d.WantLevels || c.observe != nil
+	if !d.plan(call) {
+		return false, nil
+	}
+	if p.waits && c.ahead(d, ticket, own) {
+		return false, nil
+	}
+	if len(d.steps) == 0 {
+		d.grant(0)
+		return true, nil
+	}
+	ok, err := d.apply(ctx, ledger.Take)
+	if ok && err == nil {
+		d.startMaxHold()
+	}
+	return ok, err
+}
+
+// startMaxHold arms the timer that frees slots whose holder keeps them too long.
+func (d *Decision) startMaxHold() {
+	var longest time.Duration
+	for _, m := range d.matched {
+		if h := m.rule.MaxHold; h > 0 && (longest == 0 || h < longest) {
+			longest = h
+		}
+	}
+	if longest == 0 {
+		return
+	}
+	generation, start := d.generation.Load(), time.Now()
+	d.timer = time.AfterFunc(longest, func() { d.expireHolds(generation, start) })
+}
+
+// expireHolds frees the slots of rules whose MaxHold has passed and waits for the next.
+func (d *Decision) expireHolds(generation uint64, start time.Time) {
+	a := Admission{d, generation}
+	if a.lock() == nil {
+		return
+	}
+	defer d.mu.Unlock()
+	if !d.taken || d.timer == nil {
+		return
+	}
+	held := time.Since(start)
+	d.giveSlots(func(r *rule) bool { return r.MaxHold > 0 && r.MaxHold <= held })
+	var next time.Duration
+	for _, m := range d.matched {
+		if h := m.rule.MaxHold; h > held && (next == 0 || h < next) {
+			next = h
+		}
+	}
+	if next > 0 {
+		d.timer.Reset(next - held)
+	}
+}
+
+// Cool starts the cooldown limits that call would have to pass, as [Admission.Cool] does
+// for an admission. It is for reports about calls that were admitted elsewhere or before
+// a restart.
+func (c *Controller) Cool(ctx context.Context, call Call, delay time.Duration) error {
+	d := new(Decision)
+	d.reset(c, c.policy.Load())
+	if !d.plan(&call) {
+		return d.refusal.Clone()
+	}
+	return c.cool(ctx, d.steps, d.places, delay)
+}
+
+// Resume returns the admission with the given ID, so that it can be settled and released
+// by another goroutine, or after a restart on a store that survives one. It returns
+// [ErrUnknown] if the store does not remember the ID.
+func (c *Controller) Resume(ctx context.Context, id string) (Admission, error) {
+	if id == "" {
+		return Admission{}, ErrUnknown
+	}
+	d := new(Decision)
+	d.reset(c, c.policy.Load())
+	d.id = c.hash.id(id)
+	d.cmd[0] = ledger.Command{Op: ledger.Find, ID: d.id}
+	if err := c.store.Apply(ctx, d.cmd[:], d.res[:]); err != nil {
+		return Admission{}, err
+	}
+	if d.res[0].Status != ledger.Done {
+		return Admission{}, ErrUnknown
+	}
+	d.adopt(&d.res[0])
+	return Admission{d, d.generation.Load()}, nil
+}
+
+// Reset makes every limit full that is kept for identity, which is a value that rules
+// group by first, such as "ip:203.0.113.9" or "apikey:…". Slots stay held. It returns
+// how many limits were not full.
+func (c *Controller) Reset(ctx context.Context, identity string) (int, error) {
+	return c.reset(ctx, ledger.Command{Op: ledger.Reset, Group: c.hash.sum(identity).hi})
+}
+
+// ResetAll makes every limit full. Slots stay held.
+func (c *Controller) ResetAll(ctx context.Context) (int, error) {
+	return c.reset(ctx, ledger.Command{Op: ledger.Reset, All: true})
+}
+
+func (c *Controller) reset(ctx context.Context, cmd ledger.Command) (int, error) {
+	cmds, res := []ledger.Command{cmd}, make([]ledger.Result, 1)
+	if err := c.store.Apply(ctx, cmds, res); err != nil {
+		return 0, err
+	}
+	c.wakeAll()
+	return res[0].Count, nil
+}
+
+// Usage returns the levels of everything that is kept for identity and is not full. The
+// levels have no rule names if their rules have gone.
+func (c *Controller) Usage(ctx context.Context, identity string) ([]Level, error) {
+	var levels []Level
+	group := c.hash.sum(identity).hi
+	for e, err := range c.store.Scan(ctx, group) {
+		if err != nil {
+			return levels, err
+		}
+		levels = append(levels, Level{
+			Kind: e.Limit.Kind, Limit: e.Level.Max, Remaining: e.Level.Left,
+			Next: e.Level.Next.Duration(), Full: e.Level.Full.Duration(),
+		})
+	}
+	return levels, nil
+}
+
+// Close refuses further calls with [ErrClosed] and sends everybody in line away.
+// Admissions can still be settled and released. It does not close the store.
+func (c *Controller) Close() error {
+	if c.closed.CompareAndSwap(false, true) {
+		c.wakeAll()
+	}
+	return nil
+}

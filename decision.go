@@ -1,0 +1,355 @@
+package sluice
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluicegate/sluice/ledger"
+	"github.com/sluicegate/sluice/limit"
+)
+
+// A Decision is the memory of one decision: what matched, what was taken, what was
+// answered. [Controller.Try] fills one that the caller brings, so that a caller who
+// keeps it for its next call decides without allocating. The zero Decision is ready.
+//
+// A Decision is used by one goroutine at a time and must not be copied. It must not be
+// used for another Try while an admission that it made holds slots.
+type Decision struct {
+	// WantLevels asks Try to compute Levels; without it a decision costs a few
+	// nanoseconds less.
+	WantLevels bool
+
+	c       *Controller
+	policy  *compiled
+	matched []match
+	steps   []ledger.Step
+	places  []place
+	cmd     [1]ledger.Command
+	res     [1]ledger.Result
+	id      ledger.ID
+	refusal Refusal
+	levels  []Level
+	event   Event
+	waited  time.Duration
+	pooled  bool
+
+	degraded bool
+	replayed bool
+	wait     limit.Micros // least time until the refusing limits may all pass
+	behind   *match       // the rule in whose line others stand before the call
+
+	nsums   int // hashed values
+	sumDims [4]Dimension
+	sums    [4]digest
+
+	// generation is bumped when the decision stops being about its call, so that an
+	// Admission that outlives it does nothing.
+	generation atomic.Uint64
+	mu         sync.Mutex // of what follows, and of settling and releasing
+	taken      bool       // something was taken and has not been released
+	holding    bool       // the store must be told of the release
+	at         limit.Micros
+	settled    []int64
+	timer      *time.Timer // of MaxHold
+
+	matchedArr [4]match
+	stepsArr   [4]ledger.Step
+	placesArr  [4]place
+}
+
+// A match is a rule that is about the call.
+type match struct {
+	rule *rule
+	// group and base are the hash of the grouping values; see Key.
+	group, base uint64
+}
+
+// reset makes d ready for a call.
+func (d *Decision) reset(c *Controller, p *compiled) {
+	if d.c == nil {
+		d.matched, d.steps, d.places = d.matchedArr[:0], d.stepsArr[:0], d.placesArr[:0]
+	}
+	d.c, d.policy = c, p
+	d.matched, d.steps, d.places = d.matched[:0], d.steps[:0], d.places[:0]
+	d.levels = d.levels[:0]
+	d.degraded, d.replayed = false, false
+	d.waited, d.wait, d.behind, d.nsums = 0, 0, nil, 0
+	d.refusal.Reason = ReasonNone
+}
+
+// plan finds the rules that match call and lays out the steps to take. It reports
+// false, with the refusal filled in, if the call cannot be decided by the store.
+func (d *Decision) plan(call *Call) bool {
+	for _, r := range d.policy.candidates(call.Kind) {
+		if !r.match(call) {
+			continue
+		}
+		m := match{rule: r}
+		switch d.group(call, &m) {
+		case MissingSkip:
+			continue
+		case MissingDeny:
+			if !r.Shadow {
+				d.refusePermanent(ReasonMissing, r.ID)
+				return false
+			}
+			continue
+		}
+		d.matched = append(d.matched, m)
+		for i := range r.limits {
+			l := &r.limits[i]
+			n := r.cost(l, call)
+			if n < 0 {
+				d.refusePermanent(ReasonInvalid, r.ID)
+				return false
+			}
+			d.steps = append(d.steps, ledger.Step{
+				Key:   ledger.Key{Group: m.group, Cell: mix(l.salt, m.base)},
+				Limit: l.Limit,
+				N:     n,
+				Set:   r.set,
+				Keep:  r.Settle == Keep,
+				Pool:  l.salt,
+			})
+			d.places = append(d.places, place{r, l})
+		}
+	}
+	return true
+}
+
+// sum hashes the value v of a dimension, each dimension at most once a call.
+func (d *Decision) sum(dim Dimension, v string) digest {
+	for i := range d.nsums {
+		if d.sumDims[i] == dim {
+			return d.sums[i]
+		}
+	}
+	s := d.c.hash.sum(v)
+	if d.nsums < len(d.sums) {
+		d.sumDims[d.nsums], d.sums[d.nsums] = dim, s
+		d.nsums++
+	}
+	return s
+}
+
+// group fills in the group of a match. The first dimension's value alone makes the Group
+// half of the key, whatever the dimension, so that everything kept about "ip:…" is found
+// by that text.
+func (d *Decision) group(call *Call, m *match) Missing {
+	for i, dim := range m.rule.group {
+		from, v := dim, call.Get(dim)
+		if v == "" {
+			if m.rule.Missing != MissingIP {
+				return m.rule.Missing
+			}
+			from, v = IP, call.IP
+		}
+		s := d.sum(from, v)
+		if i == 0 {
+			m.group = s.hi
+		}
+		m.base = mix(m.base+uint64(from)+1, s.lo)
+	}
+	return MissingIP
+}
+
+func (d *Decision) refusePermanent(reason Reason, rule string) {
+	d.refusal = Refusal{Reason: reason, Rule: rule, Permanent: true, Violated: d.refusal.Violated[:0]}
+	if rule != "" {
+		d.refusal.Violated = append(d.refusal.Violated, rule)
+	}
+}
+
+// apply sends the steps to the store. It reports whether they were taken; if not, the
+// refusal is filled in.
+func (d *Decision) apply(ctx context.Context, op ledger.Op) (bool, error) {
+	cmd, res := &d.cmd[0], &d.res[0]
+	cmd.Op, cmd.ID, cmd.Steps, cmd.Levels = op, d.id, d.steps, d.WantLevels
+	if !d.id.Zero() {
+		cmd.Call = fingerprint(d.steps)
+	}
+	if err := d.c.store.Apply(ctx, d.cmd[:], d.res[:]); err != nil {
+		return d.storeFailed(ctx, err)
+	}
+	switch res.Status {
+	case ledger.Done:
+		if op == ledger.Take {
+			d.grant(res.At)
+		}
+	case ledger.Replayed:
+		d.adopt(res)
+	case ledger.Refused:
+		d.refuse(res)
+		return false, nil
+	case ledger.Conflict:
+		d.refusePermanent(ReasonInvalid, "")
+		return false, nil
+	default:
+		d.refusal = Refusal{Reason: ReasonFull, Violated: d.refusal.Violated[:0]}
+		return false, nil
+	}
+	if d.WantLevels {
+		d.fillLevels(res)
+	}
+	return true, nil
+}
+
+// fingerprint tells whether an ID is used for the same call again.
+func fingerprint(steps []ledger.Step) uint64 {
+	var f uint64
+	for i := range steps {
+		f = mix(f, mix(steps[i].Key.Cell, uint64(steps[i].N)))
+	}
+	return f
+}
+
+// grant notes that the steps were taken at time at.
+func (d *Decision) grant(at limit.Micros) {
+	d.at, d.taken, d.holding = at, true, !d.id.Zero()
+	d.settled = d.settled[:0]
+	for i := range d.steps {
+		d.holding = d.holding || d.steps[i].Limit.OnRelease()
+	}
+}
+
+// adopt takes over a grant that the store remembers.
+func (d *Decision) adopt(res *ledger.Result) {
+	d.steps = append(d.steps[:0], res.Steps...)
+	d.places = d.places[:0]
+	for i := range d.steps {
+		d.places = append(d.places, d.policy.pools[d.steps[i].Pool])
+	}
+	d.grant(res.At)
+	d.taken, d.replayed = !res.Released, true
+	res.Outcomes = res.Outcomes[:0]
+}
+
+// refuse turns the store's refusal into ours. The first refusing rule in configuration
+// order is the rule, and the wait is the largest.
+func (d *Decision) refuse(res *ledger.Result) {
+	d.refusal = Refusal{Violated: d.refusal.Violated[:0]}
+	byTime := true
+	var wait limit.Micros
+	for i := range res.Outcomes {
+		out := &res.Outcomes[i]
+		if out.OK || d.steps[i].Set != 0 {
+			continue
+		}
+		at := d.places[i]
+		if d.refusal.Reason == ReasonNone {
+			d.refusal.Reason, d.refusal.Rule = reasonOf(at.limit, out), at.rule.ID
+		}
+		if v := d.refusal.Violated; len(v) == 0 || v[len(v)-1] != at.rule.ID {
+			d.refusal.Violated = append(v, at.rule.ID)
+		}
+		if out.Never && !d.refusal.Permanent {
+			d.refusal.Permanent = true
+			d.refusal.Reason, d.refusal.Rule = reasonOf(at.limit, out), at.rule.ID
+		}
+		byTime = byTime && out.Wait > 0
+		wait = max(wait, out.Wait)
+	}
+	d.wait = wait
+	if byTime && !d.refusal.Permanent {
+		d.refusal.RetryAfter = wait.Duration()
+	}
+	if d.WantLevels {
+		d.fillLevels(res)
+		d.refusal.Levels = d.levels
+	}
+}
+
+func reasonOf(l *ruleLimit, out *ledger.Outcome) Reason {
+	switch {
+	case out.Never && l.Capacity() == 0:
+		return ReasonDenied
+	case out.Never:
+		return ReasonTooLarge
+	case l.Kind == limit.KindSlots:
+		return ReasonConcurrency
+	case l.Kind == limit.KindCooldown:
+		return ReasonCooldown
+	case l.unit != Calls:
+		return ReasonBudget
+	}
+	return ReasonRate
+}
+
+func (d *Decision) fillLevels(res *ledger.Result) {
+	d.levels = d.levels[:0]
+	for i := range res.Outcomes {
+		at, out := d.places[i], &res.Outcomes[i]
+		d.levels = append(d.levels, Level{
+			Rule: at.rule.ID, Name: at.limit.name, Kind: at.limit.Kind, Unit: at.limit.unit,
+			Shadow: at.rule.Shadow, Refused: !out.OK,
+			Limit: out.Level.Max, Remaining: out.Level.Left,
+			Window: window(at.limit.Limit),
+			Next:   out.Level.Next.Duration(), Full: out.Level.Full.Duration(),
+		})
+	}
+}
+
+// window is the span in which the whole capacity of l comes back.
+func window(l limit.Limit) time.Duration {
+	switch {
+	case l.Kind == limit.KindSlots:
+		return 0
+	case l.Kind == limit.KindBucket && l.Max > 0:
+		return limit.Micros((l.Burst*int64(l.Per) + l.Max - 1) / l.Max).Duration()
+	}
+	return l.Per.Duration()
+}
+
+// storeFailed decides by the rules when the store did not answer: if every matching
+// rule fails open the call goes ahead, with nothing taken.
+func (d *Decision) storeFailed(ctx context.Context, err error) (bool, error) {
+	if ctxErr := ctx.Err(); ctxErr != nil {
+		return false, ctxErr
+	}
+	d.degraded = true
+	for _, m := range d.matched {
+		if !m.rule.Shadow && m.rule.OnStoreError == FailClosed {
+			d.refusal = Refusal{
+				Reason: ReasonStore, Rule: m.rule.ID, Degraded: true, Err: err,
+				Violated: append(d.refusal.Violated[:0], m.rule.ID),
+			}
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// Admission returns the admission that Try has made, and the zero Admission if it
+// refused.
+func (d *Decision) Admission() Admission {
+	if d.c == nil || d.refusal.Reason != ReasonNone {
+		return Admission{}
+	}
+	return Admission{d, d.generation.Load()}
+}
+
+// Refusal returns why Try refused, or nil. It is overwritten by the next Try; use
+// [Refusal.Clone] to keep it.
+func (d *Decision) Refusal() *Refusal {
+	if d.refusal.Reason == ReasonNone {
+		return nil
+	}
+	return &d.refusal
+}
+
+// Levels returns where the matching limits stand after the decision, in configuration
+// order, if WantLevels was set. It is overwritten by the next Try.
+func (d *Decision) Levels() []Level { return d.levels }
+
+// Degraded reports whether the store did not answer and the rules' OnStoreError decided.
+func (d *Decision) Degraded() bool { return d.degraded }
+
+// Clone returns a copy of r that shares no memory with it.
+func (r *Refusal) Clone() *Refusal {
+	c := *r
+	c.Violated, c.Levels = slices.Clone(r.Violated), slices.Clone(r.Levels)
+	return &c
+}

@@ -1,0 +1,474 @@
+package sluice
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluicegate/sluice/internal/line"
+	"github.com/sluicegate/sluice/ledger"
+	"github.com/sluicegate/sluice/limit"
+)
+
+// Callers wait in lines, one for each key of a rule with a queue. Only the head of a
+// line asks the store, when the line's timer fires or somebody has given something back;
+// when it has been served the next one asks. If another rule refuses the head it moves
+// to that rule's line, in front of those who came after it, and the others move up.
+
+// A waitingRoom is all lines of a Controller. One mutex guards it, and it is never held
+// while the store is asked: deciding without waiting only reads the counters of lines.
+type waitingRoom struct {
+	mu      sync.Mutex
+	rules   map[string]*lines
+	tickets atomic.Uint64
+	waiting int
+	most    int
+}
+
+// lines are the lines of one rule. They outlive a reload.
+type lines struct {
+	waiting atomic.Int64
+	byKey   map[uint64]*waitLine
+}
+
+type waitLine struct {
+	of     *lines
+	key    uint64
+	queue  line.Line[*waiter]
+	asking bool // somebody is asking the store for the head
+	again  bool // and shall ask once more before it stops
+	timer  *time.Timer
+}
+
+type waiter struct {
+	place    line.Waiter[*waiter]
+	at       *waitLine // where it stands; nil once it stands nowhere
+	rule     *rule     // for which it stands there
+	ctx      context.Context
+	call     *Call
+	d        *Decision
+	arrived  time.Time
+	deadline time.Duration // after arrived; 0 is none
+	moved    chan struct{} // tells the sleeper that deadline has changed
+	done     chan struct{} // closed when ok and err are set
+	ok       bool
+	err      error
+	gone     bool // the caller has left
+}
+
+func (w *waitingRoom) linesOf(rule string) *lines {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l := w.rules[rule]
+	if l == nil {
+		l = &lines{byKey: make(map[uint64]*waitLine)}
+		w.rules[rule] = l
+	}
+	return l
+}
+
+// lineKey names the line of a match.
+func (m *match) lineKey() uint64 { return mix(m.rule.salt, m.base) }
+
+// ahead reports whether somebody who came before ticket stands in a line that the call
+// would have to stand in, and makes that the refusal.
+func (c *Controller) ahead(d *Decision, ticket uint64, own *waitLine) bool {
+	for i := range d.matched {
+		m := &d.matched[i]
+		if m.rule.line == nil || m.rule.line.waiting.Load() == 0 {
+			continue
+		}
+		c.room.mu.Lock()
+		l := m.rule.line.byKey[m.lineKey()]
+		ahead := l != nil && l != own && l.queue.Ahead(ticket)
+		c.room.mu.Unlock()
+		if ahead {
+			d.behind = m
+			d.refusal = Refusal{
+				Reason: reasonOf(&m.rule.limits[0], new(ledger.Outcome)), Rule: m.rule.ID,
+				Violated: append(d.refusal.Violated[:0], m.rule.ID),
+			}
+			return true
+		}
+	}
+	return false
+}
+
+// mayWait returns the match in whose line a refused call may wait. It returns nil, with
+// the refusal as it is to be answered, unless every refusing rule lets the call wait
+// and the wait can end in time.
+func (c *Controller) mayWait(ctx context.Context, d *Decision, arrived time.Time) *match {
+	switch d.refusal.Reason {
+	case ReasonRate, ReasonConcurrency, ReasonBudget, ReasonCooldown:
+	default:
+		return nil
+	}
+	if d.behind != nil || d.refusal.Permanent {
+		return d.behind
+	}
+	var first *match
+	for i := range d.matched {
+		m := &d.matched[i]
+		switch {
+		case m.rule.Shadow || !d.refusedBy(m.rule):
+		case m.rule.line == nil:
+			return nil
+		case first == nil:
+			first = m
+		}
+	}
+	if first == nil {
+		return nil
+	}
+	if left, bounded := d.timeLeft(ctx, arrived); bounded && d.wait.Duration() > left {
+		d.refusal.Reason, d.refusal.Rule = ReasonQueueTimeout, first.rule.ID
+		return nil
+	}
+	return first
+}
+
+// refusedBy reports whether r is among the refusing rules.
+func (d *Decision) refusedBy(r *rule) bool {
+	for _, id := range d.refusal.Violated {
+		if id == r.ID {
+			return true
+		}
+	}
+	return false
+}
+
+// timeLeft is how long the call may still wait by ctx and by the refusing rules.
+func (d *Decision) timeLeft(ctx context.Context, arrived time.Time) (left time.Duration, bounded bool) {
+	if at, ok := ctx.Deadline(); ok {
+		left, bounded = time.Until(at), true
+	}
+	if t := d.timeout(); t > 0 {
+		if l := t - time.Since(arrived); !bounded || l < left {
+			left, bounded = l, true
+		}
+	}
+	return left, bounded
+}
+
+// timeout is the shortest time-out of the rules that keep the call waiting; 0 is none.
+func (d *Decision) timeout() time.Duration {
+	var t time.Duration
+	for i := range d.matched {
+		q := d.matched[i].rule.Queue
+		if q != nil && q.Timeout > 0 && d.refusedBy(d.matched[i].rule) && (t == 0 || q.Timeout < t) {
+			t = q.Timeout
+		}
+	}
+	return t
+}
+
+// wait stands in the line of m until the call is decided, its time is up, or its caller
+// leaves.
+func (c *Controller) wait(ctx context.Context, call *Call, d *Decision, m *match) (Admission, error) {
+	w := &waiter{
+		ctx: ctx, call: call, d: d, arrived: time.Now(),
+		moved: make(chan struct{}, 1), done: make(chan struct{}),
+	}
+	w.place.Value, w.place.Ticket = w, c.room.tickets.Add(1)
+	c.room.mu.Lock()
+	l := c.room.join(w, m)
+	c.room.mu.Unlock()
+	if l == nil {
+		d.refusal.Reason, d.refusal.Rule = ReasonQueueFull, m.rule.ID
+		return c.finish(call, d, false, nil)
+	}
+	c.ask(l)
+	err := w.sleep(&c.room)
+	if err == nil || !c.leave(w) {
+		d.waited = time.Since(w.arrived)
+		d.refusal.Waited = d.waited
+		return c.finish(call, d, w.ok, w.err)
+	}
+	return c.turnAway(w, err)
+}
+
+// turnAway answers a caller who has left the line before its turn. Its decision stays
+// behind: the store may be deciding it right now.
+func (c *Controller) turnAway(w *waiter, err error) (Admission, error) {
+	d := &Decision{c: c, matched: []match{{rule: w.rule}}, waited: time.Since(w.arrived)}
+	if errors.Is(err, errTimeout) {
+		d.refusal = Refusal{
+			Reason: ReasonQueueTimeout, Rule: w.rule.ID, Violated: []string{w.rule.ID}, Waited: d.waited,
+		}
+		c.report(w.call, d, false, nil)
+		return Admission{}, d.refusal.Clone()
+	}
+	c.report(w.call, d, false, err)
+	return Admission{}, err
+}
+
+// join puts w into the line of m and returns it, or nil if there is no room. The caller
+// holds the room's mutex.
+func (r *waitingRoom) join(w *waiter, m *match) *waitLine {
+	of, key := m.rule.line, m.lineKey()
+	l := of.byKey[key]
+	if l == nil {
+		l = &waitLine{of: of, key: key}
+	}
+	q := m.rule.Queue
+	if r.waiting >= r.most || q.Depth != nil && l.queue.Len() >= *q.Depth {
+		return nil
+	}
+	flow, share := "", int64(1)
+	if q.FairBy != nil {
+		flow = w.call.Get(*q.FairBy)
+		share = q.Shares[flow]
+	}
+	of.byKey[key] = l
+	of.waiting.Add(1)
+	r.waiting++
+	l.queue.Push(&w.place, flow, share)
+	w.at, w.rule = l, m.rule
+	if t := w.d.timeout(); t > 0 && (w.deadline == 0 || t < w.deadline) {
+		w.deadline = t
+		select {
+		case w.moved <- struct{}{}:
+		default:
+		}
+	}
+	return l
+}
+
+// part takes w out of its line. The caller holds the room's mutex.
+func (r *waitingRoom) part(w *waiter, served bool) {
+	l := w.at
+	if l == nil {
+		return
+	}
+	w.at = nil
+	l.queue.Remove(&w.place, served)
+	l.of.waiting.Add(-1)
+	r.waiting--
+	if l.queue.Len() == 0 && !l.asking {
+		l.close()
+	}
+}
+
+// close forgets an empty line.
+func (l *waitLine) close() {
+	delete(l.of.byKey, l.key)
+	if l.timer != nil {
+		l.timer.Stop()
+	}
+}
+
+// errTimeout is the end of the time that the rules let a caller wait.
+var errTimeout = errors.New("sluice: queue time-out")
+
+// sleep returns nil once w is decided, errTimeout, or the cause of ctx's end.
+func (w *waiter) sleep(r *waitingRoom) error {
+	for {
+		r.mu.Lock()
+		deadline := w.deadline
+		r.mu.Unlock()
+		var over <-chan time.Time
+		if deadline > 0 {
+			timer := time.NewTimer(deadline - time.Since(w.arrived))
+			defer timer.Stop()
+			over = timer.C
+		}
+		select {
+		case <-w.done:
+			return nil
+		case <-w.ctx.Done():
+			return context.Cause(w.ctx)
+		case <-over:
+			return errTimeout
+		case <-w.moved:
+		}
+	}
+}
+
+// leave takes w out of its line; those behind it move up. It reports false if w has been
+// decided meanwhile.
+func (c *Controller) leave(w *waiter) bool {
+	c.room.mu.Lock()
+	select {
+	case <-w.done:
+		c.room.mu.Unlock()
+		if w.ok && w.ctx.Err() != nil {
+			w.d.void()
+			w.ok, w.err = false, context.Cause(w.ctx)
+		}
+		return false
+	default:
+	}
+	w.gone = true
+	l := w.at
+	c.room.part(w, false)
+	c.room.mu.Unlock()
+	if l != nil {
+		c.ask(l)
+	}
+	return true
+}
+
+// ask decides the heads of l until one has to wait on, and arms the line's timer for it.
+// One goroutine at a time asks for a line; others leave word that it shall ask again.
+func (c *Controller) ask(l *waitLine) {
+	r := &c.room
+	var others []*waitLine
+	r.mu.Lock()
+	if l.asking {
+		l.again = true
+		r.mu.Unlock()
+		return
+	}
+	l.asking = true
+	for head := l.queue.Head(); head != nil; head = l.queue.Head() {
+		l.again = false
+		w := head.Value
+		r.mu.Unlock()
+		wait, to := c.attempt(w, l)
+		r.mu.Lock()
+		if to != nil && to != l {
+			others = append(others, to)
+		}
+		if to == l && !l.again {
+			l.arm(c, wait)
+			break
+		}
+	}
+	l.asking = false
+	if l.queue.Len() == 0 {
+		l.close()
+	}
+	r.mu.Unlock()
+	for _, o := range others {
+		c.ask(o)
+	}
+}
+
+// arm asks again after wait; a wait of zero is for a release.
+func (l *waitLine) arm(c *Controller, wait limit.Micros) {
+	switch {
+	case wait == 0 && l.timer != nil:
+		l.timer.Stop()
+	case wait == 0:
+	case l.timer == nil:
+		l.timer = time.AfterFunc(wait.Duration(), func() { c.ask(l) })
+	default:
+		l.timer.Reset(wait.Duration())
+	}
+}
+
+// attempt asks the store once for w, the head of l. It returns the line in which w
+// stands now, nil if none, and the time after which to ask again.
+func (c *Controller) attempt(w *waiter, l *waitLine) (limit.Micros, *waitLine) {
+	ok, err := false, error(ErrClosed)
+	if !c.closed.Load() {
+		ok, err = c.decide(w.ctx, w.call, w.d, w.place.Ticket, l)
+	}
+	var next *match
+	if err == nil && !ok {
+		next = c.mayWait(w.ctx, w.d, w.arrived)
+	}
+	r := &c.room
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case w.gone:
+		if ok {
+			r.mu.Unlock()
+			w.d.void()
+			r.mu.Lock()
+		}
+		return 0, nil
+	case next != nil && w.staysIn(l):
+		return w.d.wait, l
+	case next != nil:
+		r.part(w, false)
+		if to := r.join(w, next); to != nil {
+			return 0, to
+		}
+		w.d.refusal.Reason, w.d.refusal.Rule = ReasonQueueFull, next.rule.ID
+	default:
+		r.part(w, ok)
+	}
+	w.ok, w.err = ok, err
+	close(w.done)
+	return 0, nil
+}
+
+// staysIn reports whether l's rule is among those that keep w waiting, so that it keeps
+// its place.
+func (w *waiter) staysIn(l *waitLine) bool {
+	if b := w.d.behind; b != nil {
+		return b.rule.line == l.of && b.lineKey() == l.key
+	}
+	for i := range w.d.matched {
+		m := &w.d.matched[i]
+		if m.rule.line == l.of && m.lineKey() == l.key && w.d.refusedBy(m.rule) {
+			return true
+		}
+	}
+	return false
+}
+
+// void gives back a grant whose work will not begin.
+func (d *Decision) void() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.taken {
+		return
+	}
+	d.taken, d.holding = false, false
+	if d.timer != nil {
+		d.timer.Stop()
+		d.timer = nil
+	}
+	if len(d.steps) > 0 && !d.degraded {
+		d.give(context.Background(), ledger.Command{Op: ledger.Void})
+	}
+}
+
+// wake asks for the lines of the given matches, because something was given back.
+func (c *Controller) wake(matched []match) {
+	for i := range matched {
+		m := &matched[i]
+		if m.rule.line == nil || m.rule.line.waiting.Load() == 0 {
+			continue
+		}
+		c.room.mu.Lock()
+		l := m.rule.line.byKey[m.lineKey()]
+		c.room.mu.Unlock()
+		if l != nil {
+			c.ask(l)
+		}
+	}
+}
+
+// wakeAll asks for every line.
+func (c *Controller) wakeAll() {
+	var all []*waitLine
+	c.room.mu.Lock()
+	for _, of := range c.room.rules {
+		for _, l := range of.byKey {
+			all = append(all, l)
+		}
+	}
+	c.room.mu.Unlock()
+	for _, l := range all {
+		c.ask(l)
+	}
+}
+
+// Waiting returns how many callers stand in line, by the rule they wait for.
+func (c *Controller) Waiting() map[string]int {
+	c.room.mu.Lock()
+	defer c.room.mu.Unlock()
+	n := make(map[string]int)
+	for id, of := range c.room.rules {
+		if k := of.waiting.Load(); k > 0 {
+			n[id] = int(k)
+		}
+	}
+	return n
+}
