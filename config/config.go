@@ -24,29 +24,44 @@
 //	secret   "only": given as ${NAME} or file:PATH; "may": that, or in clear
 //	required "true" if the file must give it
 //	keyed    of a list that the file writes as a map: the field that takes the map's key
+//
+// A file goes through these steps, one Go file each: parse.go makes a tree with places,
+// move.go brings old spellings home, canon.go gives keys their names, tree.go merges,
+// decode.go fills the structs, and compile*.go check them and make the rules.
 package config
 
-import (
-	_ "embed"
+import "github.com/sluicegate/sluice"
 
-	"github.com/sluicegate/sluice"
-)
-
-// Config is what the files say, after defaults. Its fields are read-only once Load has
-// returned, and safe to read from several goroutines. The zero Config has no rules.
+// Config is what the files say, after defaults. It is read-only once Load has returned,
+// and then safe for concurrent use. The zero Config has no rules.
 type Config struct {
 	Root
 
-	policy  *sluice.Policy
-	places  places
-	warning Problems
+	policy sluice.Policy
+	places places
+	hash   string
 }
 
-// Policy returns the rules that the file compiles to, each with its Source. It is the
+// Policy returns the rules that the files compile to, each with its Source. It is the
 // same Policy on every call and must not be changed.
-func (c *Config) Policy() *sluice.Policy {
-	if c.policy == nil {
-		return &sluice.Policy{}
+func (c *Config) Policy() *sluice.Policy { return &c.policy }
+
+// Hash returns a short digest of what the files say, for a metric or a log line. Secrets
+// are not part of it.
+func (c *Config) Hash() string { return c.hash }
+
+// Tier returns the tier of that name, or the default tier if there is none.
+func (c *Config) Tier(name string) (Tier, bool) {
+	for _, want := range []string{name, c.DefaultTier} {
+		for _, t := range c.Tiers {
+			if t.Name == want {
+				return t, true
+			}
+		}
 	}
-	return c.policy
+	return Tier{}, false
 }
+
+// Pos returns where a field of c was given: c.Pos(&c.Listen.Gate). A field that the files
+// do not give has the place of the map that it is absent from.
+func (c *Config) Pos(field any) Pos { return c.places[field].pos }

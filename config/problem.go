@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -64,10 +65,11 @@ type Problem struct {
 	Code    Code
 	Key     string // the key as a dotted path, such as "endpoints[1].burst", or a rule's id
 	Message string // what is wrong and what to do
+	Strict  bool   // a warning that is an error because Options.Strict asks for it
 }
 
 // Warning reports whether the problem does not stop a start.
-func (p Problem) Warning() bool { return strings.HasPrefix(string(p.Code), "warn-") }
+func (p Problem) Warning() bool { return strings.HasPrefix(string(p.Code), "warn-") && !p.Strict }
 
 // String returns "file:line:column: error[code] key: message" on one line.
 func (p Problem) String() string {
@@ -108,16 +110,13 @@ func (ps Problems) Err() error {
 	return errors.Join(lines...)
 }
 
-// sorted orders problems by file, in the order the files were given, and place.
+// sorted orders problems by file, in the order the files were given, and by place.
 func (ps Problems) sorted(files []string) Problems {
 	slices.SortStableFunc(ps, func(a, b Problem) int {
-		if a.Pos.File != b.Pos.File {
-			return slices.Index(files, a.Pos.File) - slices.Index(files, b.Pos.File)
-		}
-		if a.Pos.Line != b.Pos.Line {
-			return a.Pos.Line - b.Pos.Line
-		}
-		return a.Pos.Column - b.Pos.Column
+		return cmp.Or(
+			cmp.Compare(slices.Index(files, a.Pos.File), slices.Index(files, b.Pos.File)),
+			cmp.Compare(a.Pos.Line, b.Pos.Line),
+			cmp.Compare(a.Pos.Column, b.Pos.Column))
 	})
 	return ps
 }

@@ -48,8 +48,8 @@ type MCPError struct {
 
 // MCPRule is one rule of the limits block. It needs calls, rate, concurrency or budget.
 type MCPRule struct {
-	// Its id.
-	ID string `key:"id" required:"true" format:"id"`
+	// Its id: 1 to 128 of letters, digits and ._-
+	ID string `key:"id" required:"true" format:"plain-id"`
 	// Which calls. Absent is every call.
 	Match MCPMatch `key:"match"`
 	// Which dimensions have a counter for each value.
