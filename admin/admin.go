@@ -167,7 +167,7 @@ func (a *Admin) Observe(e *sluice.Event) {
 		a.talkers.Count(e.Call.Subject, a.refusedBy(e))
 	}
 	a.recent.Add(e)
-	if e.Queued {
+	if e.Waited > 0 {
 		a.metrics.Wait(a.queueRule(e), e.Waited)
 	}
 	if e.Call.Kind == "llm" {
@@ -230,6 +230,7 @@ func (a *Admin) Run(ctx context.Context) {
 		case now := <-tick.C:
 			a.tally.Sample(now)
 			a.talkers.Tick()
+			a.recent.Tick()
 			a.live.send(a.encodeTick)
 		}
 	}

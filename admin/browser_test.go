@@ -26,8 +26,9 @@ func TestShow(t *testing.T) {
 	defer cancel()
 	go a.Run(ctx)
 	go func() {
+		time.Sleep(time.Second / 2) // between two samples
 		for s := 300; ctx.Err() == nil; s++ {
-			tr.second(a, s, time.Now())
+			tr.second(a, s)
 			time.Sleep(time.Second)
 		}
 	}()

@@ -17,7 +17,6 @@ import (
 type traffic struct {
 	policy *sluice.Policy
 	rng    *rand.Rand
-	start  time.Time
 }
 
 func newTraffic() *traffic {
@@ -76,44 +75,47 @@ func (t *traffic) options() Options {
 
 // run plays seconds of traffic that end now.
 func (t *traffic) run(a *Admin, seconds int) {
-	t.start = time.Now().Add(-time.Duration(seconds) * time.Second)
+	start := time.Now().Add(-time.Duration(seconds) * time.Second)
 	for s := range seconds {
-		at := t.start.Add(time.Duration(s) * time.Second)
-		t.second(a, s, at)
-		a.tally.Sample(at.Add(time.Second))
+		t.second(a, s)
+		a.tally.Sample(start.Add(time.Duration(s+1) * time.Second))
 		a.talkers.Tick()
+		a.recent.Tick()
 	}
 }
 
 // second plays one second: a calm wave, one client that runs wild for a minute, and a
 // few that guess passwords.
-func (t *traffic) second(a *Admin, s int, at time.Time) {
+func (t *traffic) second(a *Admin, s int) {
 	wave := 1 + 0.22*math.Sin(float64(s)/31) + 0.1*math.Sin(float64(s)/7)
 	for range int(90*wave) + t.rng.IntN(14) {
-		t.one(a, at, "premium", fmt.Sprintf("apikey:%032x", 0x7f3a1c9e<<(t.rng.IntN(3)*4)), "tier-premium", false)
+		name := []string{
+			"apikey:7f3a1c9e04d2b86fa1530c97e2d84b6f", "apikey:c40b92e1783ad65f20cb71e49a0df385", "apikey:2e8d510fb7c9436a9d04e8f1c25ba760",
+		}[min(t.rng.IntN(5), 2)]
+		t.one(a, "premium", name, "tier-premium", false)
 	}
 	for range int(60*wave) + t.rng.IntN(12) {
 		name := []string{"user:ada", "user:grace", "user:linus", "user:barbara", "user:ken"}[min(t.rng.IntN(8), 4)]
-		t.one(a, at, "standard", name, "tier-standard", t.rng.IntN(40) == 0)
+		t.one(a, "standard", name, "tier-standard", t.rng.IntN(40) == 0)
 	}
 	for range int(14 * wave) {
-		t.one(a, at, "anonymous", fmt.Sprintf("ip:203.0.113.%d", t.rng.IntN(40)), "tier-anonymous", false)
+		t.one(a, "anonymous", fmt.Sprintf("ip:203.0.113.%d", t.rng.IntN(40)), "tier-anonymous", false)
 	}
 	if wild := s > 120 && s < 205 || s > 262; wild {
 		for i := range 62 + t.rng.IntN(20) {
-			t.one(a, at.Add(time.Duration(i)*12*time.Millisecond), "anonymous", "ip:198.51.100.77", "tier-anonymous", i > 10)
+			t.one(a, "anonymous", "ip:198.51.100.77", "tier-anonymous", i > 10)
 		}
 	}
 	if s%9 == 0 {
-		t.guess(a, at)
+		t.guess(a)
 	}
-	t.consolidate(a, at)
+	t.consolidate(a)
 }
 
 // one decides one request of the gate.
-func (t *traffic) one(a *Admin, at time.Time, tier, subject, rule string, refuse bool) {
+func (t *traffic) one(a *Admin, tier, subject, rule string, refuse bool) {
 	call := &sluice.Call{Kind: "http", Subject: subject, Tier: tier, Method: "GET", Resource: "/api/v1/search"}
-	e := &sluice.Event{Time: at, Call: call, Rules: []sluice.RuleOutcome{{Rule: rule}}}
+	e := &sluice.Event{Call: call, Rules: []sluice.RuleOutcome{{Rule: rule}}}
 	e.Levels = []sluice.Level{{Rule: rule, Kind: limit.KindBucket, Limit: 200, Window: 2 * time.Second, Remaining: int64(t.rng.IntN(200))}}
 	switch {
 	case refuse && rule == "tier-standard": // only the shadow rule would have refused
@@ -127,11 +129,11 @@ func (t *traffic) one(a *Admin, at time.Time, tier, subject, rule string, refuse
 	a.Observe(e)
 }
 
-func (t *traffic) guess(a *Admin, at time.Time) {
+func (t *traffic) guess(a *Admin) {
 	const rule = "endpoint-api-v1-auth-any"
 	for i := range 5 {
 		call := &sluice.Call{Kind: "http", Subject: "ip:2001:db8:7:1::/64", Tier: "anonymous", Method: "POST", Route: rule}
-		e := &sluice.Event{Time: at.Add(time.Duration(i) * 150 * time.Millisecond), Call: call, Rules: []sluice.RuleOutcome{{Rule: "tier-anonymous"}, {Rule: rule}}}
+		e := &sluice.Event{Call: call, Rules: []sluice.RuleOutcome{{Rule: "tier-anonymous"}, {Rule: rule}}}
 		if i > 3 {
 			e.Outcome, e.Rules[1].Refused = sluice.Refused, true
 			e.Refusal = &sluice.Refusal{Reason: sluice.ReasonRate, Rule: rule, RetryAfter: 1900 * time.Millisecond}
@@ -140,12 +142,12 @@ func (t *traffic) guess(a *Admin, at time.Time) {
 	}
 }
 
-func (t *traffic) consolidate(a *Admin, at time.Time) {
+func (t *traffic) consolidate(a *Admin) {
 	const rule = "endpoint-api-v1-memory-consolidate"
 	call := &sluice.Call{Kind: "http", Subject: "user:grace", Tier: "standard", Method: "POST", Route: rule}
 	for range 4 + t.rng.IntN(4) {
 		a.Observe(&sluice.Event{
-			Time: at, Call: call, Queued: true, Waited: time.Duration(200+t.rng.IntN(2000)) * time.Millisecond,
+			Call: call, Waited: time.Duration(200+t.rng.IntN(2000)) * time.Millisecond,
 			Rules: []sluice.RuleOutcome{{Rule: "tier-standard"}, {Rule: rule}},
 		})
 	}

@@ -16,7 +16,6 @@ import (
 // How much the status and the page show.
 const (
 	topTalkers   = 100
-	recentShown  = 50
 	sparkSeconds = 60
 )
 
@@ -168,7 +167,7 @@ type recentView struct {
 
 func (a *Admin) viewRecent(since uint64) []recentView {
 	views := []recentView{}
-	for _, e := range a.recent.Since(since, recentShown) {
+	for _, e := range a.recent.Since(since, recent.Size) {
 		views = append(views, a.viewEntry(e))
 	}
 	return views

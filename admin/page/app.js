@@ -37,7 +37,7 @@ function extend(tick) {
     const before = old.get(rule.id) ?? Array.from({ length: 60 }, () => ({ hits: 0, refused: 0 }));
     rule.spark = [...before.slice(1), ...rule.spark];
   }
-  tick.recent = [...tick.recent, ...now.recent].slice(0, 50);
+  tick.recent = [...tick.recent, ...now.recent].slice(0, 256);
   now = tick;
 }
 
@@ -50,7 +50,7 @@ function draw() {
   rules.draw(now.rules);
   talkers.draw(now.talkers);
   recent.add(now.recent, now.recentSkipped);
-  say(byId("about"), [now.version, now.backend && now.backend + " store", now.state.configHash && "config " + now.state.configHash.slice(0, 8), "up " + span(now.uptimeSeconds * 1000)].filter(Boolean).join("  ·  "));
+  say(byId("about"), [now.version, now.backend && now.backend + " store", now.state.configHash && "config " + now.state.configHash.slice(0, 8), "up " + span(Math.ceil(now.uptimeSeconds) * 1000)].filter(Boolean).join("  ·  "));
 }
 
 const admitted = ["allowed", "queued", "degraded", "shadow_refused"];
@@ -62,7 +62,9 @@ function drawNumbers(column) {
   const good = admitted.map((name) => column[name]);
   const all = [...good, column.refused, column.cancelled];
   say(byId("n-admitted"), rate(sum(3, good) / 3));
-  say(byId("n-refused"), rate(sum(3, [column.refused]) / 3));
+  const refused = sum(3, [column.refused]) / 3;
+  say(byId("n-refused"), rate(refused));
+  byId("n-refused").className = refused > 0 ? "some" : "";
   say(byId("n-share"), share(sum(60, [column.refused]) / Math.max(1, sum(60, all))));
   say(byId("n-waiting"), count(now.waiting));
   say(byId("n-held"), count(now.inFlight));
@@ -120,7 +122,7 @@ const themes = ["auto", "light", "dark"];
 function setTheme(theme) {
   document.documentElement.dataset.theme = theme;
   localStorage.setItem("sluice-theme", theme);
-  say(byId("theme"), theme[0].toUpperCase() + theme.slice(1));
+  say(byId("theme"), "◐ " + theme[0].toUpperCase() + theme.slice(1));
   byId("theme").setAttribute("aria-label", "Colours: " + theme);
 }
 byId("theme").addEventListener("click", () => {

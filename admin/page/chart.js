@@ -30,7 +30,7 @@ function ceiling(n) {
 }
 
 export class Chart {
-  #box; #svg; #layers; #frame; #cross; #tip; #said; #rows = []; #columns = []; #end; #at = null; #top = 4;
+  #box; #svg; #layers; #frame; #crest; #cross; #tip; #said; #rows = []; #columns = []; #end; #at = null; #top = 4;
 
   constructor(box, said) {
     this.#box = box;
@@ -38,12 +38,15 @@ export class Chart {
     this.#layers = new Map(outcomes.map(([name]) => [name, svg("path", { class: "o-" + name })]));
     this.#frame = svg("g");
     this.#cross = svg("line", { class: "cross", y1: 0, y2: bottom, visibility: "hidden" });
+    this.#crest = svg("path", { class: "crest" });
     const hatching = svg("path", { fill: "url(#hatching)" });
     this.#layers.set("hatching", hatching);
     this.#svg = svg("svg", { "aria-hidden": "true" },
       svg("defs", {}, svg("pattern", { id: "hatching", width: 6, height: 6, patternUnits: "userSpaceOnUse" },
-        svg("path", { d: "M-1 4 L4 -1 M2 7 L7 2", class: "hatch" }))),
-      this.#frame, ...this.#layers.values(), this.#cross);
+        svg("path", { d: "M-1 4 L4 -1 M2 7 L7 2", class: "hatch" })),
+        svg("linearGradient", { id: "wash", x1: 0, y1: 0, x2: 0, y2: bottom, gradientUnits: "userSpaceOnUse" },
+          svg("stop", { offset: 0, "stop-opacity": 0.75 }), svg("stop", { offset: 1, "stop-opacity": 0.12 }))),
+      this.#frame, ...this.#layers.values(), this.#crest, this.#cross);
     this.#tip = el("div", { class: "tip", hidden: true });
     box.append(this.#svg, this.#tip);
     box.addEventListener("pointermove", (event) => this.#point(this.#index(event)));
@@ -68,6 +71,7 @@ export class Chart {
       const next = rows.map((row, x) => base[x] + row[order[i]]);
       const path = this.#area(base, next);
       this.#layers.get(name).setAttribute("d", path);
+      if (name === "allowed") this.#crest.setAttribute("d", this.#line(next));
       if (name === "refused") this.#layers.get("hatching").setAttribute("d", path);
       base = next;
     });
@@ -78,10 +82,15 @@ export class Chart {
   #x(i) { return left + (i * (this.#width - left)) / Math.max(1, this.#rows.length - 1); }
   #y(value) { return bottom - (value / this.#top) * (bottom - 8); }
 
+  #points(values) {
+    return values.map((value, i) => this.#x(i).toFixed(1) + " " + this.#y(value).toFixed(1));
+  }
+
+  #line(values) { return "M" + this.#points(values).join("L"); }
+
   #area(low, high) {
     if (high.every((value, i) => value === low[i])) return "";
-    const point = (value, i) => this.#x(i).toFixed(1) + " " + this.#y(value).toFixed(1);
-    return "M" + high.map(point).join("L") + "L" + low.map(point).reverse().join("L") + "Z";
+    return this.#line(high) + "L" + this.#points(low).reverse().join("L") + "Z";
   }
 
   #drawFrame() {

@@ -1,7 +1,7 @@
 // Who calls most, and who was refused.
 
 import { byId, el, say, svg } from "./dom.js";
-import { clock, rate, share, span } from "./format.js";
+import { clock, count, rate, share, span } from "./format.js";
 import { post } from "./stream.js";
 
 const talkersShown = 12;
@@ -86,38 +86,50 @@ const words = {
   shadow_refused: "shadow refusal", cancelled: "caller left", degraded: "without the store",
 };
 
+/** Refusals of one caller by one rule are one line, however many: a flood stays readable. */
 export class Recent {
   #list = byId("recent");
+  #lines = new Map(); // caller, rule and outcome → its line, last seen last
   #newest = 0;
 
   /** Adds entries, newest first. */
   add(entries, skipped) {
-    const fresh = entries.filter((entry) => entry.seq > this.#newest);
-    if (fresh.length) {
-      this.#newest = fresh[0].seq;
-      this.#list.querySelector(".empty")?.parentElement.remove();
-      this.#list.prepend(...fresh.slice(0, recentShown).map(newEntry));
-      while (this.#list.children.length > recentShown) this.#list.lastChild.remove();
-    }
-    if (!this.#list.children.length) {
-      this.#list.append(el("li", { class: "empty-row" }, el("p", { class: "empty" }, "Nobody has been refused.")));
-    }
-    say(byId("recent-note"), skipped ? `a sample; ${skipped.toLocaleString("en")} more` : "");
+    const fresh = entries.filter((entry) => entry.seq > this.#newest).reverse();
+    const arrived = this.#newest > 0 ? "new" : ""; // the first lot was there before us
+    for (const entry of fresh) this.#put(entry, arrived);
+    if (fresh.length || !this.#list.children.length) this.#show();
+    say(byId("recent-note"), skipped ? `a sample; ${count(skipped)} more happened` : "");
+  }
+
+  #put(entry, arrived) {
+    this.#newest = entry.seq;
+    const key = JSON.stringify([entry.subject, entry.rule, entry.outcome, entry.reason]);
+    const times = (this.#lines.get(key)?.times ?? 0) + 1;
+    this.#lines.delete(key);
+    this.#lines.set(key, { times, row: newEntry(entry, times, arrived) });
+    if (this.#lines.size > recentShown) this.#lines.delete(this.#lines.keys().next().value);
+  }
+
+  #show() {
+    const rows = [...this.#lines.values()].map((line) => line.row).reverse();
+    const empty = el("li", {}, el("p", { class: "empty" }, "Nobody has been refused."));
+    this.#list.replaceChildren(...(rows.length ? rows : [empty]));
   }
 
   clear() {
     this.#newest = 0;
+    this.#lines.clear();
     this.#list.replaceChildren();
   }
 }
 
-function newEntry(entry) {
+function newEntry(entry, times, arrived) {
   const what = words[entry.reason ?? entry.outcome] ?? entry.reason ?? entry.outcome;
   const where = [entry.rule && "by " + entry.rule, entry.method, entry.retryAfterMs && "again in " + span(entry.retryAfterMs),
     entry.waitedMs && "waited " + span(entry.waitedMs)].filter(Boolean).join(" · ");
-  return el("li", { class: "new" },
+  return el("li", { class: arrived },
     el("time", { datetime: entry.time }, clock(new Date(entry.time))),
     el("span", { class: "who id", title: entry.subject }, entry.subject || "nobody"),
-    el("span", { class: "what " + entry.outcome }, what),
+    el("span", { class: "what " + entry.outcome }, what, times > 1 ? el("b", {}, "×" + count(times)) : null),
     el("span", { class: "why" }, where));
 }

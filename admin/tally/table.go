@@ -148,21 +148,19 @@ func (r *Rule) Used() (counts [len(UsedBounds)]uint64, sum float64) {
 type Tier struct {
 	Name  string
 	cells [shards]tierCell
+	last  atomic.Int64 // 1 + what the last request had left; 0 is no request yet
 }
 
 type tierCell struct {
-	requests  [len(KeyTypes)][Statuses]atomic.Uint64
-	remaining atomic.Int64 // of the last request this shard saw
-	seen      atomic.Int64 // when that was, in Unix nanoseconds; 0 is never
-	_         [32]byte     // keeps shards on cache lines of their own
+	requests [len(KeyTypes)][Statuses]atomic.Uint64
+	_        [48]byte // keeps shards on cache lines of their own
 }
 
 func (t *Tier) count(shard uint32, e *sluice.Event, s Status) {
-	cell := &t.cells[shard]
-	cell.requests[keyType(e.Call.Subject)][s].Add(1)
-	if n, ok := leastRemaining(e.Levels); ok {
-		cell.remaining.Store(n)
-		cell.seen.Store(e.Time.UnixNano())
+	t.cells[shard].requests[keyType(e.Call.Subject)][s].Add(1)
+	// Written only if it is another number: many cores share the line.
+	if n, ok := leastRemaining(e.Levels); ok && t.last.Load() != n+1 {
+		t.last.Store(n + 1)
 	}
 }
 
@@ -193,13 +191,8 @@ func (t *Tier) Requests(key int, s Status) uint64 {
 // enforced rate. Every key has a state of its own, so this is a sample, not a sum.
 // It is false if no request of the tier has been seen.
 func (t *Tier) Remaining() (int64, bool) {
-	var seen, n int64
-	for i := range t.cells {
-		if at := t.cells[i].seen.Load(); at > seen {
-			seen, n = at, t.cells[i].remaining.Load()
-		}
-	}
-	return n, seen > 0
+	n := t.last.Load()
+	return n - 1, n > 0
 }
 
 // Rules returns the policy's rules in its order.

@@ -151,7 +151,7 @@ func overall(e *sluice.Event) Outcome {
 		return ShadowRefused
 	case e.Degraded:
 		return Degraded
-	case e.Queued:
+	case e.Waited > 0:
 		return Queued
 	}
 	return Allowed
@@ -171,7 +171,7 @@ func under(e *sluice.Event, r *sluice.RuleOutcome) Outcome {
 		return Cancelled
 	case e.Degraded:
 		return Degraded
-	case e.Queued:
+	case e.Waited > 0:
 		return Queued
 	}
 	return Allowed
