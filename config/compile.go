@@ -69,6 +69,9 @@ func (k *compiler) given(field any) bool { return k.c.places[field].given }
 // add appends a rule that was written at field's place.
 func (k *compiler) add(field any, r sluice.Rule) {
 	pos := k.c.places[field].pos
+	if !k.given(field) {
+		pos = Pos{File: "built-in"} // a limit that the files do not mention
+	}
 	if code, err := checkID(r.ID); err != nil {
 		k.problem(field, code, "%v; give an id", err)
 		return

@@ -93,6 +93,9 @@ func (k *compiler) credentials(id *Identity) {
 	if a := id.APIKeys; a != nil && a.File == "" && a.Unverified != "accept" {
 		k.problem(&id.APIKeys, WarnMissing, "without a key file no key is good; give file, or unverified: accept behind an application that checks keys")
 	}
+	if a := id.APIKeys; a != nil && a.File != "" && a.Secret.IsZero() {
+		k.problem(&a.Secret, CodeRequired, "is missing; a key file needs the secret that its digests were made with")
+	}
 	issuers := map[string]*string{}
 	for i := range id.JWT {
 		j := &id.JWT[i]

@@ -158,9 +158,7 @@ func (d *decoder) secret(n *node, v reflect.Value, f fieldInfo, key string) {
 		}
 		set(value)
 	case isFile:
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(filepath.Dir(n.pos.File), path)
-		}
+		path = beside(n.pos.File, path)
 		data, err := d.read(path)
 		if err != nil {
 			d.fail(n, key, CodeSecret, "cannot read the secret: %v", withoutPath(err, path))
@@ -196,9 +194,21 @@ func (d *decoder) scalar(n *node, v reflect.Value, f fieldInfo, key string) {
 	if err == nil {
 		code, err = f.check(v)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		d.fail(n, key, code, "%v", err)
+	case f.format == "path" || f.format == "jwks" && !strings.Contains(v.String(), "://"):
+		v.SetString(beside(n.pos.File, v.String()))
 	}
+}
+
+// beside returns the path that a file means by another one: relative paths begin where
+// the file is, so that a configuration works from every directory.
+func beside(file, path string) string {
+	if path == "" || filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(filepath.Dir(file), path)
 }
 
 // setScalar gives v the value of n.

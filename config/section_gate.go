@@ -116,7 +116,7 @@ type Upstream struct {
 	// The most connections. Absent is unlimited.
 	MaxConnections *int64 `key:"maxConnections" min:"1"`
 	// Authorities for https, PEM. Absent is the system's.
-	CAFile string `key:"caFile"`
+	CAFile string `key:"caFile" format:"path"`
 }
 
 // MCPPath is a path that speaks JSON-RPC. A bare text is its pattern.

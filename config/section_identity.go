@@ -45,8 +45,8 @@ type APIKeys struct {
 	// Whether "Authorization: Bearer" may carry a key too. A token with two dots is a JWT.
 	Bearer bool `key:"bearer" default:"true"`
 	// The key file, as `sluice key new` writes it, relative to the configuration file.
-	File string `key:"file"`
-	// The secret that keys are hashed with. Absent uses the one that the key file names.
+	File string `key:"file" format:"path"`
+	// The secret that the digests of the key file were made with. A key file needs it.
 	Secret Secret `key:"secret" secret:"only"`
 	// What an unverified key is: nothing (ignore), an error (reject), or an identity of the default tier (accept).
 	Unverified string `key:"unverified" enum:"ignore|reject|accept" default:"ignore"`
@@ -56,6 +56,8 @@ type APIKeys struct {
 type JWT struct {
 	// The issuer, as the "iss" claim spells it.
 	Issuer string `key:"issuer" required:"true"`
+	// A short name that scopes its subjects. Absent is none for a single issuer, and its host for one of several.
+	Name string `key:"name" format:"plain-id"`
 	// Audiences of which the token must have one. Absent accepts any.
 	Audience []string `key:"audience"`
 	// Signature algorithms.
@@ -66,7 +68,7 @@ type JWT struct {
 	SubjectClaim string `key:"subjectClaim" default:"sub"`
 	// The claim that names the tenant. Absent takes none.
 	TenantClaim string `key:"tenantClaim"`
-	// The claim that names the tier. Absent takes none.
+	// The claim that names the tier, if no role gives one. Absent takes none.
 	TierClaim string `key:"tierClaim"`
 	// The claim that lists roles.
 	RolesClaim string `key:"rolesClaim" default:"roles"`

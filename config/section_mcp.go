@@ -15,7 +15,7 @@ type MCP struct {
 // MCPLimits is the broker's limits block. It may also stand at the top level of the file.
 type MCPLimits struct {
 	// The ledger that survives a restart, relative to the configuration file. Absent keeps it in memory.
-	StoreFile string `key:"storeFile"`
+	StoreFile string `key:"storeFile" format:"path"`
 	// The most reservations and unresolved calls.
 	MaxRecords int64 `key:"maxRecords" default:"10000" min:"1"`
 	// How long finished records are kept, in milliseconds.

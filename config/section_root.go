@@ -97,7 +97,7 @@ type MemoryStore struct {
 // FileStore is the store that survives a crash.
 type FileStore struct {
 	// The database file, relative to the configuration file.
-	Path string `key:"path" required:"true"`
+	Path string `key:"path" required:"true" format:"path"`
 }
 
 // RedisStore is the store of many replicas.
@@ -117,11 +117,11 @@ type HazelcastStore struct {
 // TLS is a certificate for a listener.
 type TLS struct {
 	// The certificate chain, PEM.
-	CertFile string `key:"certFile" alias:"cert"`
+	CertFile string `key:"certFile" alias:"cert" format:"path"`
 	// The private key, PEM.
-	KeyFile string `key:"keyFile"`
+	KeyFile string `key:"keyFile" format:"path"`
 	// Authorities whose client certificates are demanded. Absent demands none.
-	ClientCAFile string `key:"clientCaFile"`
+	ClientCAFile string `key:"clientCaFile" format:"path"`
 	// The oldest protocol version.
 	MinVersion string `key:"minVersion" enum:"1.2|1.3" default:"1.2"`
 }
@@ -143,7 +143,7 @@ type Observability struct {
 	// The form of the log.
 	LogFormat string `key:"logFormat" enum:"text|json" default:"text"`
 	// A file that gets one JSON line for each administrative change. Absent writes them to the log.
-	AuditFile string `key:"auditFile"`
+	AuditFile string `key:"auditFile" format:"path"`
 	// How many recent refusals the page shows.
 	RecentEvents int64 `key:"recentEvents" default:"256" min:"0" max:"65536"`
 }
