@@ -117,7 +117,7 @@ func (c *ruleCell) use(l *sluice.Level) {
 		i++
 	}
 	c.used[i].Add(1)
-	c.permill.Add(uint64(ratio * 1000))
+	c.permill.Add(uint64(ratio*1000 + 0.5))
 }
 
 // Counts returns how many calls had each outcome under the rule.
