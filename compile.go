@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/sluicegate/sluice/ledger"
 	"github.com/sluicegate/sluice/limit"
 )
 
@@ -22,6 +24,8 @@ type compiled struct {
 	pools map[uint64]place
 	// waits is true if some rule has a queue.
 	waits bool
+	// maxHold is true if some rule frees slots by itself.
+	maxHold bool
 }
 
 // A place is one limit of one rule.
@@ -39,6 +43,7 @@ type rule struct {
 	limits []ruleLimit
 	set    uint8 // of a shadow rule, from 1
 	salt   uint64
+	holds  bool         // some limit comes back at the release
 	pace   limit.Micros // longest pace interval, for cooldowns of unknown length
 	line   *lines       // nil without a queue
 }
@@ -48,6 +53,9 @@ type ruleLimit struct {
 	name string
 	unit Unit
 	salt uint64
+	// window is the span in which the whole capacity comes back.
+	window time.Duration
+	step   ledger.Step // all but the key and the number of units
 }
 
 // A selector is one dimension of a Match.
@@ -111,7 +119,7 @@ func (c *Controller) compileRule(src *Rule, order int) (*rule, error) {
 	if len(src.GroupBy) > maxGroupBy {
 		return nil, fmt.Errorf("groups by %d dimensions; at most %d", len(src.GroupBy), maxGroupBy)
 	}
-	r := &rule{Rule: src, order: order, salt: c.hash.sum("rule\x00" + src.ID).lo}
+	r := &rule{Rule: src, order: order, salt: c.hash.sum("rule\x00" + src.ID)}
 	var err error
 	if r.is, err = selectors(src.Match.Is); err != nil {
 		return nil, err
@@ -143,7 +151,7 @@ func (r *rule) compileLimits(c *Controller) error {
 		if err := l.Validate(); err != nil {
 			return err
 		}
-		n := ruleLimit{Limit: l.Limit, name: l.Name, unit: l.Unit}
+		n := ruleLimit{Limit: l.Limit, name: l.Name, unit: l.Unit, window: windowOf(l.Limit)}
 		if n.name == "" {
 			n.name = l.Kind.String()
 		}
@@ -154,10 +162,11 @@ func (r *rule) compileLimits(c *Controller) error {
 			return fmt.Errorf("two limits are called %q; give them names", n.name)
 		}
 		names[n.name] = true
-		n.salt = c.hash.sum("limit\x00" + r.ID + "\x00" + n.name).lo
+		n.salt = c.hash.sum("limit\x00" + r.ID + "\x00" + n.name)
 		if l.Kind == limit.KindPace {
 			r.pace = max(r.pace, l.Per)
 		}
+		r.holds = r.holds || l.OnRelease()
 		r.limits = append(r.limits, n)
 	}
 	for capability, w := range r.Weights {
@@ -179,6 +188,17 @@ func checkID(id string) error {
 		}
 	}
 	return nil
+}
+
+// windowOf is the span in which the whole capacity of l comes back.
+func windowOf(l limit.Limit) time.Duration {
+	switch {
+	case l.Kind == limit.KindSlots:
+		return 0
+	case l.Kind == limit.KindBucket && l.Max > 0:
+		return limit.Micros((l.Burst*int64(l.Per) + l.Max - 1) / l.Max).Duration()
+	}
+	return l.Per.Duration()
 }
 
 func groupOf(dims []Dimension) ([]Dimension, error) {
@@ -260,8 +280,11 @@ func (r *rule) match(call *Call) bool {
 func (p *compiled) add(r *rule) {
 	p.rules = append(p.rules, r)
 	p.waits = p.waits || r.line != nil
+	p.maxHold = p.maxHold || r.MaxHold > 0
 	for i := range r.limits {
-		p.pools[r.limits[i].salt] = place{r, &r.limits[i]}
+		l := &r.limits[i]
+		l.step = ledger.Step{Limit: l.Limit, Set: r.set, Keep: r.Settle == Keep, Pool: l.salt}
+		p.pools[l.salt] = place{r, l}
 	}
 }
 

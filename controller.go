@@ -145,7 +145,9 @@ func (c *Controller) Try(ctx context.Context, call *Call, d *Decision) (bool, er
 	if err != nil {
 		return false, err
 	}
-	c.report(call, d, ok, nil)
+	if c.observe != nil {
+		c.report(call, d, ok, nil)
+	}
 	return ok, nil
 }
 
@@ -163,7 +165,10 @@ func (c *Controller) begin(ctx context.Context, call *Call, d *Decision) (bool, 
 	if d.taken && d.holding {
 		return false, ErrInUse
 	}
-	d.generation.Add(1)
+	if d.lent || d.pooled {
+		d.generation.Add(1)
+		d.lent = false
+	}
 	d.taken = false
 	d.id = ledger.ID{}
 	if call.ID != "" {
@@ -189,7 +194,7 @@ func (c *Controller) decide(ctx context.Context, call *Call, d *Decision, ticket
 		return true, nil
 	}
 	ok, err := d.apply(ctx, ledger.Take)
-	if ok && err == nil {
+	if ok && p.maxHold {
 		d.startMaxHold()
 	}
 	return ok, err
@@ -270,7 +275,7 @@ func (c *Controller) Resume(ctx context.Context, id string) (Admission, error) {
 // group by first, such as "ip:203.0.113.9" or "apikey:…". Slots stay held. It returns
 // how many limits were not full.
 func (c *Controller) Reset(ctx context.Context, identity string) (int, error) {
-	return c.reset(ctx, ledger.Command{Op: ledger.Reset, Group: c.hash.sum(identity).hi})
+	return c.reset(ctx, ledger.Command{Op: ledger.Reset, Group: c.hash.sum(identity)})
 }
 
 // ResetAll makes every limit full. Slots stay held.
@@ -291,7 +296,7 @@ func (c *Controller) reset(ctx context.Context, cmd ledger.Command) (int, error)
 // levels have no rule names if their rules have gone.
 func (c *Controller) Usage(ctx context.Context, identity string) ([]Level, error) {
 	var levels []Level
-	group := c.hash.sum(identity).hi
+	group := c.hash.sum(identity)
 	for e, err := range c.store.Scan(ctx, group) {
 		if err != nil {
 			return levels, err

@@ -35,6 +35,7 @@ type Decision struct {
 	event   Event
 	waited  time.Duration
 	pooled  bool
+	lent    bool // an Admission is about, so that the next call needs a new generation
 
 	degraded bool
 	replayed bool
@@ -43,7 +44,7 @@ type Decision struct {
 
 	nsums   int // hashed values
 	sumDims [4]Dimension
-	sums    [4]digest
+	sums    [4]uint64
 
 	// generation is bumped when the decision stops being about its call, so that an
 	// Admission that outlives it does nothing.
@@ -106,14 +107,9 @@ func (d *Decision) plan(call *Call) bool {
 				d.refusePermanent(ReasonInvalid, r.ID)
 				return false
 			}
-			d.steps = append(d.steps, ledger.Step{
-				Key:   ledger.Key{Group: m.group, Cell: mix(l.salt, m.base)},
-				Limit: l.Limit,
-				N:     n,
-				Set:   r.set,
-				Keep:  r.Settle == Keep,
-				Pool:  l.salt,
-			})
+			d.steps = append(d.steps, l.step)
+			s := &d.steps[len(d.steps)-1]
+			s.Key, s.N = ledger.Key{Group: m.group, Cell: mix(l.salt, m.base)}, n
 			d.places = append(d.places, place{r, l})
 		}
 	}
@@ -121,7 +117,7 @@ func (d *Decision) plan(call *Call) bool {
 }
 
 // sum hashes the value v of a dimension, each dimension at most once a call.
-func (d *Decision) sum(dim Dimension, v string) digest {
+func (d *Decision) sum(dim Dimension, v string) uint64 {
 	for i := range d.nsums {
 		if d.sumDims[i] == dim {
 			return d.sums[i]
@@ -149,9 +145,9 @@ func (d *Decision) group(call *Call, m *match) Missing {
 		}
 		s := d.sum(from, v)
 		if i == 0 {
-			m.group = s.hi
+			m.group = s
 		}
-		m.base = mix(m.base+uint64(from)+1, s.lo)
+		m.base = mix(m.base+uint64(from)+1, s)
 	}
 	return MissingIP
 }
@@ -210,8 +206,8 @@ func fingerprint(steps []ledger.Step) uint64 {
 func (d *Decision) grant(at limit.Micros) {
 	d.at, d.taken, d.holding = at, true, !d.id.Zero()
 	d.settled = d.settled[:0]
-	for i := range d.steps {
-		d.holding = d.holding || d.steps[i].Limit.OnRelease()
+	for i := range d.matched {
+		d.holding = d.holding || d.matched[i].rule.holds
 	}
 }
 
@@ -223,8 +219,8 @@ func (d *Decision) adopt(res *ledger.Result) {
 		d.places = append(d.places, d.policy.pools[d.steps[i].Pool])
 	}
 	d.grant(res.At)
-	d.taken, d.replayed = !res.Released, true
-	res.Outcomes = res.Outcomes[:0]
+	d.taken, d.holding, d.replayed = !res.Released, true, true
+	res.Outcomes, res.Levels = res.Outcomes[:0], res.Levels[:0]
 }
 
 // refuse turns the store's refusal into ours. The first refusing rule in configuration
@@ -262,7 +258,7 @@ func (d *Decision) refuse(res *ledger.Result) {
 	}
 }
 
-func reasonOf(l *ruleLimit, out *ledger.Outcome) Reason {
+func reasonOf(l *ruleLimit, out *limit.Verdict) Reason {
 	switch {
 	case out.Never && l.Capacity() == 0:
 		return ReasonDenied
@@ -280,27 +276,15 @@ func reasonOf(l *ruleLimit, out *ledger.Outcome) Reason {
 
 func (d *Decision) fillLevels(res *ledger.Result) {
 	d.levels = d.levels[:0]
-	for i := range res.Outcomes {
-		at, out := d.places[i], &res.Outcomes[i]
+	for i := range res.Levels {
+		at, l := d.places[i], &res.Levels[i]
 		d.levels = append(d.levels, Level{
 			Rule: at.rule.ID, Name: at.limit.name, Kind: at.limit.Kind, Unit: at.limit.unit,
-			Shadow: at.rule.Shadow, Refused: !out.OK,
-			Limit: out.Level.Max, Remaining: out.Level.Left,
-			Window: window(at.limit.Limit),
-			Next:   out.Level.Next.Duration(), Full: out.Level.Full.Duration(),
+			Shadow: at.rule.Shadow, Refused: i < len(res.Outcomes) && !res.Outcomes[i].OK,
+			Limit: l.Max, Remaining: l.Left, Window: at.limit.window,
+			Next: l.Next.Duration(), Full: l.Full.Duration(),
 		})
 	}
-}
-
-// window is the span in which the whole capacity of l comes back.
-func window(l limit.Limit) time.Duration {
-	switch {
-	case l.Kind == limit.KindSlots:
-		return 0
-	case l.Kind == limit.KindBucket && l.Max > 0:
-		return limit.Micros((l.Burst*int64(l.Per) + l.Max - 1) / l.Max).Duration()
-	}
-	return l.Per.Duration()
 }
 
 // storeFailed decides by the rules when the store did not answer: if every matching
@@ -328,6 +312,7 @@ func (d *Decision) Admission() Admission {
 	if d.c == nil || d.refusal.Reason != ReasonNone {
 		return Admission{}
 	}
+	d.lent = true
 	return Admission{d, d.generation.Load()}
 }
 

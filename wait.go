@@ -87,7 +87,7 @@ func (c *Controller) ahead(d *Decision, ticket uint64, own *waitLine) bool {
 		if ahead {
 			d.behind = m
 			d.refusal = Refusal{
-				Reason: reasonOf(&m.rule.limits[0], new(ledger.Outcome)), Rule: m.rule.ID,
+				Reason: reasonOf(&m.rule.limits[0], new(limit.Verdict)), Rule: m.rule.ID,
 				Violated: append(d.refusal.Violated[:0], m.rule.ID),
 			}
 			return true

@@ -84,7 +84,7 @@ type Command struct {
 	// Group and All say what Reset resets.
 	Group uint64
 	All   bool
-	// Levels asks for Outcome.Level to be filled.
+	// Levels asks for Result.Levels to be filled.
 	Levels bool
 }
 
@@ -100,20 +100,17 @@ const (
 	Full                   // a bound of the store is reached; nothing was changed
 )
 
-// An Outcome is what one step of a Take or Peek was told.
-type Outcome struct {
-	limit.Verdict
-	Level limit.Level // after the command, if Command.Levels
-}
-
 // A Result is the answer to a Command. Its slices are reused by the next command it
 // answers.
 type Result struct {
 	Status Status
 	// At is the store's time of the command. Give it back as Command.At.
 	At limit.Micros
-	// Outcomes answer the steps of a Take or Peek, in their order.
-	Outcomes []Outcome
+	// Outcomes answer the steps of a Take or Peek, in their order. They are left empty
+	// when all steps were told yes.
+	Outcomes []limit.Verdict
+	// Levels are where the steps stand after a Take or Peek, if Command.Levels.
+	Levels []limit.Level
 	// Steps are those of the record, for Find and for a replayed Take.
 	Steps []Step
 	// Settled and Released describe the record, for Find and for a replayed Take.
@@ -160,35 +157,40 @@ func Run(cmd *Command, steps []Step, cells []*limit.Cell, res *Result) {
 
 // decide takes every enforced step or none, then each shadow set that fits whole.
 func decide(cmd *Command, steps []Step, cells []*limit.Cell, res *Result) {
-	now := res.At
-	res.Outcomes = res.Outcomes[:0]
-	res.Status = Done
+	now, allOK := res.At, true
+	res.Outcomes, res.Levels = res.Outcomes[:0], res.Levels[:0]
 	for i := range steps {
 		s := &steps[i]
 		v := s.Limit.Fit(cells[i], now, s.N)
-		if !v.OK && s.Set == 0 {
-			res.Status = Refused
+		if !v.OK {
+			allOK = false
+			if s.Set == 0 {
+				res.Status = Refused
+			}
 		}
-		res.Outcomes = append(res.Outcomes, Outcome{Verdict: v})
+		res.Outcomes = append(res.Outcomes, v)
 	}
 	if cmd.Op == Take && res.Status == Done {
 		for i := range steps {
 			s := &steps[i]
-			if s.Set != 0 && !fits(steps, res.Outcomes, s.Set) {
+			if s.Set != 0 && !allOK && !fits(steps, res.Outcomes, s.Set) {
 				s.N = 0
 			}
 			s.Limit.Take(cells[i], now, s.N)
 		}
 	}
-	if cmd.Levels {
-		for i := range steps {
-			res.Outcomes[i].Level = steps[i].Limit.Level(cells[i], now)
+	if allOK {
+		res.Outcomes = res.Outcomes[:0]
+	}
+	for i := range steps {
+		if cmd.Levels {
+			res.Levels = append(res.Levels, steps[i].Limit.Level(cells[i], now))
 		}
 	}
 }
 
 // fits reports whether every step of a shadow set was told yes.
-func fits(steps []Step, outs []Outcome, set uint8) bool {
+func fits(steps []Step, outs []limit.Verdict, set uint8) bool {
 	for i := range steps {
 		if steps[i].Set == set && !outs[i].OK {
 			return false

@@ -160,18 +160,18 @@ func (s *Store) takeOne(cmd *ledger.Command, res *ledger.Result) bool {
 				continue
 			}
 		}
-		switch {
-		case v.OK:
-		case step.Set == 0:
-			res.Status = ledger.Refused
-		default:
-			step.N = 0
+		res.Outcomes, res.Levels = res.Outcomes[:0], res.Levels[:0]
+		if !v.OK {
+			res.Outcomes = append(res.Outcomes, v)
+			if step.Set == 0 {
+				res.Status = ledger.Refused
+			} else {
+				step.N = 0
+			}
 		}
-		out := ledger.Outcome{Verdict: v}
 		if cmd.Levels {
-			out.Level = l.Level(&cell, now)
+			res.Levels = append(res.Levels, l.Level(&cell, now))
 		}
-		res.Outcomes = append(res.Outcomes[:0], out)
 		return true
 	}
 }

@@ -65,41 +65,44 @@ func (s *Store) insert(sh *shard, step *ledger.Step, pool bool) *slot {
 // makeRoom makes sure that the table has a free slot, and reports whether another key
 // may have it. The caller holds the shard's mutex.
 //
-// A shard that is at its bound and could not forget a quarter of its cells is not
-// searched again until as many keys have been turned away: the search costs as much as
-// that many insertions.
+// Below the bound a full table grows and forgets nothing: a key that is in use may well
+// be idle at this instant. At the bound everything idle is forgotten; if that is less
+// than a quarter the shard is not searched again until as many keys have been turned
+// away, because the search costs as much as that many insertions.
 func (s *Store) makeRoom(sh *shard) bool {
 	t := sh.table.Load()
-	atBound := sh.filled >= sh.bound
-	if !t.full(sh.filled) && !atBound {
-		return true
-	}
-	if atBound && sh.spare > 0 {
-		sh.spare--
+	switch {
+	case sh.filled < sh.bound:
 		if t.full(sh.filled) {
-			s.rebuild(sh)
+			s.rebuild(sh, false)
 		}
-		return false
-	}
-	s.rebuild(sh)
-	if sh.filled < sh.bound {
 		return true
+	case sh.spare > 0:
+		sh.spare--
+	default:
+		s.rebuild(sh, true)
+		if sh.filled < sh.bound {
+			return true
+		}
+		sh.spare = max(1, sh.filled/4)
 	}
-	sh.spare = max(1, sh.filled/4)
+	if t := sh.table.Load(); t.full(sh.filled) {
+		s.rebuild(sh, false) // shared cells may go beyond the bound
+	}
 	return false
 }
 
-// rebuild moves the cells that are needed to a table of the right size and forgets the
-// rest. Decisions about the shard wait meanwhile: about ten nanoseconds a slot. The
+// rebuild moves the cells to a table of the right size, and forgets the idle ones if so
+// told. Decisions about the shard wait meanwhile: about ten nanoseconds a slot. The
 // caller holds the shard's mutex.
-func (s *Store) rebuild(sh *shard) {
+func (s *Store) rebuild(sh *shard, forget bool) {
 	old, now := sh.table.Load(), s.now()
 	kept := 0
 	for i := range old.slots {
 		if sl := &old.slots[i]; sl.meta.Load() != 0 {
 			w, _ := sl.lock()
 			sl.word.Store(w | wordMoved)
-			if !s.idle(sh, sl, w, now) {
+			if !forget || !s.idle(sh, sl, w, now) {
 				kept++
 			}
 		}
@@ -112,7 +115,7 @@ func (s *Store) rebuild(sh *shard) {
 			continue
 		}
 		w := sl.word.Load() &^ wordMoved
-		if s.idle(sh, sl, w, now) {
+		if forget && s.idle(sh, sl, w, now) {
 			s.drop(sh, meta, w)
 			continue
 		}
@@ -263,6 +266,6 @@ func (s *Store) shrink(sh *shard) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if idle > 0 && idle*2 >= sh.filled {
-		s.rebuild(sh)
+		s.rebuild(sh, true)
 	}
 }
