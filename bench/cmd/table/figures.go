@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -16,6 +17,10 @@ import (
 type figures map[figure][]float64
 
 type figure struct{ name, unit string }
+
+func (a figure) compare(b figure) int {
+	return cmp.Or(strings.Compare(a.name, b.name), strings.Compare(a.unit, b.unit))
+}
 
 // read collects the results of all rounds. Lines that are no results are the
 // framework's own.
@@ -60,13 +65,26 @@ func bareName(n benchfmt.Name) string {
 	return b.String()
 }
 
-// median of what all rounds measured. The mean of the middle two when they are even.
-func (f figures) median(name, unit string) (float64, bool) {
-	v := slices.Sorted(slices.Values(f[figure{name, unit}]))
-	if len(v) == 0 {
-		return 0, false
+// median of v, which is not empty. The mean of the middle two when they are even.
+func median(v []float64) float64 {
+	v = slices.Sorted(slices.Values(v))
+	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
+}
+
+// over divides what two rows measured in the same rounds. A nil floor is none. It
+// returns nil if a round lacks one of them.
+func over(rounds, floor []float64) []float64 {
+	if floor == nil {
+		return rounds
 	}
-	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2, true
+	if len(rounds) != len(floor) {
+		return nil
+	}
+	ratios := make([]float64, len(rounds))
+	for i := range ratios {
+		ratios[i] = rounds[i] / floor[i]
+	}
+	return ratios
 }
 
 // name is a row of the bar's benchmark, unless row already names a whole one.
@@ -83,28 +101,27 @@ func (b bar) subject() string { return b.name(cmp.Or(b.row, ours)) }
 // A line is a bar with what was measured.
 type line struct {
 	bar
-	floorValue, ourValue float64
-	figure               float64 // what is held against the bar
-	peer                 string  // the best peer and its figure
-	measured, wrong      bool
+	floor, our []float64 // one value a round; floor is nil if there is none
+	figure     float64   // what is held against the bar
+	peer       string    // the best peer and its figure
+	measured   bool
 }
 
 // weigh fills in a bar. A bar whose rows were not measured stays unmeasured.
 func (f figures) weigh(b bar) line {
-	l := line{bar: b, floorValue: 1, peer: "–"}
-	var ok bool
-	if l.ourValue, ok = f.median(b.subject(), b.unit); !ok {
-		return l
-	}
+	l := line{bar: b, our: f[figure{b.subject(), b.unit}], peer: "–"}
 	if b.floor != "" {
-		if l.floorValue, ok = f.median(b.name(b.floor), b.unit); !ok {
+		if l.floor = f[figure{b.name(b.floor), b.unit}]; l.floor == nil {
 			return l
 		}
 	}
-	l.figure, l.measured = l.ourValue/l.floorValue, true
-	l.wrong = b.wrong(f[figure{b.subject(), b.unit}])
+	ratios := over(l.our, l.floor)
+	if len(ratios) == 0 {
+		return l
+	}
+	l.figure, l.measured = median(ratios), true
 	if b.row == "" {
-		l.peer = f.bestPeer(b, l.floorValue)
+		l.peer = f.bestPeer(b, l.floor)
 	}
 	return l
 }
@@ -117,16 +134,15 @@ func (b bar) wrong(rounds []float64) bool {
 }
 
 // bestPeer names the peer with the lowest figure, among those that were never wrong.
-func (f figures) bestPeer(b bar, floor float64) string {
+func (f figures) bestPeer(b bar, floor []float64) string {
 	best, name := math.Inf(1), ""
-	for at, rounds := range f {
+	for _, at := range slices.SortedFunc(maps.Keys(f), figure.compare) {
 		row, ok := strings.CutPrefix(at.name, b.bench+"/")
-		if !ok || at.unit != b.unit || row == ours || strings.HasPrefix(row, "floor.") || b.wrong(rounds) {
+		if !ok || at.unit != b.unit || row == ours || strings.HasPrefix(row, "floor.") || b.wrong(f[at]) {
 			continue
 		}
-		v, _ := f.median(at.name, b.unit)
-		if v /= floor; v < best {
-			best, name = v, row
+		if ratios := over(f[at], floor); len(ratios) > 0 && median(ratios) < best {
+			best, name = median(ratios), row
 		}
 	}
 	if name == "" {
@@ -140,7 +156,7 @@ func (l line) verdict() string {
 	switch {
 	case !l.measured:
 		return "not measured"
-	case l.wrong:
+	case l.wrong(l.our):
 		return "WRONG"
 	case l.figure <= l.goal:
 		return "goal"
@@ -150,40 +166,33 @@ func (l line) verdict() string {
 	return "no"
 }
 
-func (f figures) print(w io.Writer) error {
+// print writes the table and returns the bars that were not reached.
+func (f figures) print(w io.Writer) (missed []bar, err error) {
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(out, "work\tmode\tfloor\tsluice\tratio\tbest peer\tmust\tgoal\treached")
-	var missed []bar
 	for _, b := range bars {
 		l := f.weigh(b)
 		floor, our, ratio := "–", "–", "–"
 		if l.measured {
-			our, ratio = amount(l.ourValue, b.unit), fmt.Sprintf("%.3g", l.figure)
-			if b.floor != "" {
-				floor = amount(l.floorValue, b.unit)
-			}
+			our, ratio = amount(median(l.our), b.unit), fmt.Sprintf("%.3g", l.figure)
 		}
-		fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\t%s\t%g\t%g\t%s\n", b.work, b.mode, floor, our, ratio, l.peer, b.must, b.goal, l.verdict())
-		if v := l.verdict(); v == "no" || v == "WRONG" {
+		if l.measured && l.floor != nil {
+			floor = amount(median(l.floor), b.unit)
+		}
+		verdict := l.verdict()
+		fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\t%s\t%g\t%g\t%s\n", b.work, b.mode, floor, our, ratio, l.peer, b.must, b.goal, verdict)
+		if verdict == "no" || verdict == "WRONG" {
 			missed = append(missed, b)
 		}
 	}
 	if err := out.Flush(); err != nil {
-		return err
+		return nil, err
 	}
-	return printProfiles(w, missed)
-}
-
-// printProfiles says how to see why a bar was missed.
-func printProfiles(w io.Writer, missed []bar) error {
-	var b strings.Builder
-	b.WriteString("\nMedians of all rounds; the floor is from the same run. Under 1.15 apart in process,\nor 1.25 over HTTP, is noise: see README.md.\n")
-	for _, m := range missed {
-		name := strings.ReplaceAll(m.subject(), "/", "$/^")
-		fmt.Fprintf(&b, "not reached: %s, %s; profile: go test -run '^$' -bench '^Benchmark%s$' -cpuprofile cpu.out && go tool pprof -top cpu.out\n", m.work, m.mode, name)
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	_, err = io.WriteString(w, `
+A ratio is the median of those of all rounds; the floor is of the same round. Less than
+1.15 apart in process, or 1.25 over HTTP, is noise on a small shared machine.
+`)
+	return missed, err
 }
 
 // amount writes a figure with the unit a person reads it in.

@@ -65,8 +65,12 @@ func TestPrint(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	if err := f.print(&out); err != nil {
+	missed, err := f.print(&out)
+	if err != nil {
 		t.Fatal(err)
+	}
+	if len(missed) != 0 {
+		t.Errorf("missed %+v, want none: what was not measured was not missed", missed)
 	}
 	for _, want := range []string{
 		"one rule, one hot key       2 cores",
