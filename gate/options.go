@@ -8,6 +8,7 @@ import (
 	"github.com/sluicegate/sluice/gate/cost"
 	"github.com/sluicegate/sluice/gate/identity"
 	"github.com/sluicegate/sluice/gate/upstream"
+	"github.com/sluicegate/sluice/wire"
 )
 
 // Options are what a [Gate] needs to know beside the policy. The zero Options make a
@@ -37,11 +38,11 @@ type Options struct {
 	Bounds Bounds
 	// Headers says what answers tell about limits.
 	Headers Headers
-	// ProblemType is the "type" of refusals' problem bodies; empty is the registered
-	// type of the reason.
-	ProblemType string
-	// CORS says which scripts of browsers may read a refusal.
-	CORS CORS
+	// Problem names the problem of refusals in their bodies.
+	Problem wire.Problem
+	// CORS says which scripts of browsers may read a refusal. An application's own CORS
+	// headers on other answers are not touched.
+	CORS wire.CORS
 	// Streams bound long answers.
 	Streams Streams
 	// MethodOverride says what X-HTTP-Method-Override and its like mean.
@@ -146,16 +147,6 @@ type Bounds struct {
 	ConcurrentStreams int
 }
 
-// When says which answers tell about limits.
-type When uint8
-
-// The answers that may.
-const (
-	Always   When = iota
-	Near          // a tenth or less is left, or the call was refused
-	Refusals      // the call was refused
-)
-
 // Merge says whose fields an allowed answer has if the application or the upstream
 // has set some too. An answer with status 429 or 503 always keeps its own.
 type Merge uint8
@@ -167,24 +158,15 @@ const (
 	Least                // those with less remaining
 )
 
-// Headers says what answers tell about limits.
+// Headers says what answers tell about limits. The zero value tells on every answer, in
+// the families that package wire has by default.
 type Headers struct {
-	// Families are names of families of fields, see package wire. Nil is both
-	// "legacy-epoch" and "draft-10"; empty is none.
-	Families []string
+	// Families of fields; nil is wire's default and empty is none.
+	Families []wire.Family
 	// When is which answers have them.
-	When When
+	When wire.When
 	// Merge says whose fields win.
 	Merge Merge
-}
-
-// CORS says which scripts of browsers may read a refusal. An application's own CORS
-// headers on other answers are not touched.
-type CORS struct {
-	// Origins that may; "*" is all. Nil sends no CORS headers.
-	Origins []string
-	// Expose are the headers that scripts may read; nil is all that the gate sends.
-	Expose []string
 }
 
 // Streams bound long answers, by kind. How many a caller may hold open and how fast it

@@ -169,9 +169,14 @@ func (r *Resolver) addIssuers(ctx context.Context, issuers []Issuer, log *slog.L
 	return nil
 }
 
-// Headers returns the names of the headers that carry what is secret or trusted: keys,
-// Authorization and the tenant.
-func (r *Resolver) Headers() (keys []string, tenant string) { return r.keyHeaders, r.tenant.Header }
+// TenantHeader returns the canonical name of the tenant header.
+func (r *Resolver) TenantHeader() string { return r.tenant.Header }
+
+// BelievesTenant reports whether the tenant header counts as it stands, from a peer that
+// is a trusted proxy or not.
+func (r *Resolver) BelievesTenant(trusted bool) bool {
+	return trusted && r.tenant.From == FromTrusted || r.tenant.From == FromAnyone
+}
 
 // RejectsUnverified reports whether a request whose credential fails is to be refused.
 func (r *Resolver) RejectsUnverified() bool { return r.unverified == Reject }
@@ -264,7 +269,7 @@ func (r *Resolver) resolveTenant(h http.Header, trusted bool, f *Finding) {
 		return
 	}
 	tenant := tenantText(v[0])
-	believed := trusted && r.tenant.From == FromTrusted || r.tenant.From == FromAnyone
+	believed := r.BelievesTenant(trusted)
 	switch {
 	case tenant == "":
 	case believed && f.Found():
@@ -274,6 +279,16 @@ func (r *Resolver) resolveTenant(h http.Header, trusted bool, f *Finding) {
 	case f.Verified:
 		f.Principal.Tenant = tenant + "@" + f.Principal.Subject
 	}
+}
+
+// Vouched returns the finding for a principal that the application has verified. The
+// zero Principal is nobody.
+func (r *Resolver) Vouched(p Principal) Finding {
+	if p.Subject == "" {
+		return Finding{}
+	}
+	p.Tier = r.tier(p.Tier)
+	return Finding{Principal: p, Source: "the application", Verified: true}
 }
 
 // tier returns the caller's tier if there is such a tier, or the default.

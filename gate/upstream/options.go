@@ -3,16 +3,25 @@
 // the gate has not vouched for.
 package upstream
 
-import "time"
+import (
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/sluicegate/sluice/internal/route"
+)
 
 // Options describe one upstream.
 type Options struct {
 	// Name is the Provider of calls that go there. Required and unique.
 	Name string
 	// URL is its address: http://, https://, h2c:// (HTTP/2 in clear) or unix:/path. A
-	// path is put before that of requests. Required.
+	// path is put before that of requests. Required, unless there is a Handler.
 	URL string
-	// Paths are patterns of the paths that go there; nil is all.
+	// Handler serves in this process, in place of a server at URL.
+	Handler http.Handler
+	// Paths are patterns of the paths that go there; nil is all. Of several upstreams
+	// the most specific pattern wins.
 	Paths []string
 	// Hosts are the hosts whose requests go there; nil is all.
 	Hosts []string
@@ -24,8 +33,25 @@ type Options struct {
 	ResponseTimeout time.Duration
 	// IdleTimeout is how long an idle connection is kept; zero is 90 s.
 	IdleTimeout time.Duration
-	// MaxConnections bounds the connections; zero is no bound.
+	// MaxConnections bounds the connections; zero is no bound. Beyond it requests wait
+	// for one, as long as their client does.
 	MaxConnections int
 	// CAFile holds the authorities for https, PEM; empty is the system's.
 	CAFile string
+}
+
+// Surroundings are what upstreams need of the gate in front of them. All are required
+// but Logger.
+type Surroundings struct {
+	// Paths says how paths are read.
+	Paths route.Options
+	// ForwardCanonical gives upstreams the canonical path instead of the client's.
+	ForwardCanonical bool
+	// Scrub removes from the headers of a request from peer what no upstream may see,
+	// and reports whether the peer is a trusted proxy.
+	Scrub func(h http.Header, peer string) (trusted bool)
+	// Fail answers a request that could not be forwarded.
+	Fail func(w http.ResponseWriter, r *http.Request, status int, detail string)
+	// Logger is told why; nil is [slog.Default].
+	Logger *slog.Logger
 }

@@ -1,0 +1,55 @@
+package gate
+
+import (
+	"context"
+
+	"github.com/sluicegate/sluice/gate/identity"
+)
+
+type principalKey struct{}
+
+// WithPrincipal returns a context that says who sends a request, for an application
+// that authenticates callers itself and mounts [Gate.Identity] inside of that. p must be
+// verified: its Subject is what limits hang on, and an empty Tier is the default one.
+// Credentials in the request are then not looked at. A zero Principal is nobody: the
+// caller is known by its address.
+func WithPrincipal(ctx context.Context, p identity.Principal) context.Context {
+	return context.WithValue(ctx, principalKey{}, &p)
+}
+
+// PrincipalFrom returns the principal of a request that has passed a gate, or that
+// [WithPrincipal] has set.
+func PrincipalFrom(ctx context.Context) (p identity.Principal, ok bool) {
+	if p, ok := ctx.Value(principalKey{}).(*identity.Principal); ok && p.Subject != "" {
+		return *p, true
+	}
+	return p, false
+}
+
+// pastKey is the context key of a gate's past.
+type pastKey struct{ *Gate }
+
+// past is what a request has been through at one gate. It is a context of its own,
+// which saves an allocation for each request.
+type past struct {
+	context.Context
+	gate              *Gate
+	client            client
+	principal         *identity.Principal // nil is unknown yet
+	preAuth, identity bool
+}
+
+// Value returns the past itself, or the principal that was found.
+func (p *past) Value(key any) any {
+	switch k := key.(type) {
+	case pastKey:
+		if k.Gate == p.gate {
+			return p
+		}
+	case principalKey:
+		if p.principal != nil {
+			return p.principal
+		}
+	}
+	return p.Context.Value(key)
+}
