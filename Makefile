@@ -6,6 +6,8 @@ SHELL := /bin/bash
 
 STATICCHECK := go tool -modfile=$(CURDIR)/tools/go.mod staticcheck
 FUZZTIME ?= 30s
+# The race detector needs a C compiler.
+RACE := $(if $(shell command -v gcc),-race)
 
 .PHONY: help run test ci bench fuzz sim fmt fmt-check vet staticcheck generate examples bench-check services test-count
 
@@ -16,7 +18,7 @@ run: ## serve with the built-in configuration: :8080, and 127.0.0.1:9090 to look
 	go run ./cmd/sluice serve
 
 test: ## all tests with the race detector; needs no network
-	go test -race -timeout 10m ./...
+	go test $(RACE) -timeout 10m ./...
 
 ci: ## everything that has to pass, step by step
 	@.ci/steps services fmt-check vet staticcheck generate examples bench-check fuzz sim test-count
@@ -28,7 +30,7 @@ fuzz: ## every fuzz target for FUZZTIME (default 30s)
 	.ci/fuzz $(FUZZTIME)
 
 sim: ## the simulation; SEED=n repeats a run exactly
-	go test -race -count=1 -v -run '^TestSim' ./sim -args $(if $(SEED),-seed=$(SEED))
+	go test $(RACE) -count=1 -v -run '^TestSim' ./sim -args $(if $(SEED),-seed=$(SEED))
 
 fmt: ## format
 	gofmt -w $$(git ls-files -co --exclude-standard '*.go')
@@ -60,4 +62,4 @@ services: ## install the real servers and clients that tests drive (as root on D
 	.ci/services
 
 test-count:
-	GOPROXY=off go test -race -timeout 20m -json ./... | go run ./internal/testcount
+	GOPROXY=off go test $(RACE) -timeout 20m -json ./... | go run ./internal/testcount
