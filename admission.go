@@ -69,13 +69,13 @@ func (d *Decision) release() {
 // that does not answer leaves the grant to its bounds: it reports the error.
 func (d *Decision) give(ctx context.Context, cmd ledger.Command) (ledger.Status, error) {
 	cmd.ID, cmd.Steps, cmd.At = d.id, d.steps, d.at
-	cmds, res := [1]ledger.Command{cmd}, [1]ledger.Result{}
-	if err := d.c.store.Apply(ctx, cmds[:], res[:]); err != nil {
+	d.cmd[0] = cmd
+	if err := d.c.store.Apply(ctx, d.cmd[:], d.res[:]); err != nil {
 		d.c.logger.Error("sluice: the store did not take a "+opName(cmd.Op), "error", err)
 		return 0, err
 	}
 	d.c.wake(d.matched)
-	return res[0].Status, nil
+	return d.res[0].Status, nil
 }
 
 func opName(op ledger.Op) string {

@@ -53,6 +53,8 @@ type ruleLimit struct {
 	name string
 	unit Unit
 	salt uint64
+	// single is true if a call without a Cost takes one unit.
+	single bool
 	// window is the span in which the whole capacity comes back.
 	window time.Duration
 	step   ledger.Step // all but the key and the number of units
@@ -166,6 +168,7 @@ func (r *rule) compileLimits(c *Controller) error {
 		if l.Kind == limit.KindPace {
 			r.pace = max(r.pace, l.Per)
 		}
+		n.single = n.unit == Calls && r.Weights == nil
 		r.holds = r.holds || l.OnRelease()
 		r.limits = append(r.limits, n)
 	}

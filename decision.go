@@ -35,6 +35,7 @@ type Decision struct {
 	event   Event
 	waited  time.Duration
 	pooled  bool
+	fresh   bool // the last call was under another policy
 	lent    bool // an Admission is about, so that the next call needs a new generation
 
 	degraded bool
@@ -73,7 +74,10 @@ func (d *Decision) reset(c *Controller, p *compiled) {
 	if d.c == nil {
 		d.matched, d.steps, d.places = d.matchedArr[:0], d.stepsArr[:0], d.placesArr[:0]
 	}
-	d.c, d.policy = c, p
+	d.fresh = d.policy != p
+	if d.fresh {
+		d.c, d.policy = c, p
+	}
 	d.matched, d.steps, d.places = d.matched[:0], d.steps[:0], d.places[:0]
 	d.levels = d.levels[:0]
 	d.degraded, d.replayed = false, false
@@ -102,18 +106,36 @@ func (d *Decision) plan(call *Call) bool {
 		d.matched = append(d.matched, m)
 		for i := range r.limits {
 			l := &r.limits[i]
-			n := r.cost(l, call)
+			n := int64(1)
+			if call.Cost != nil || !l.single {
+				n = r.cost(l, call)
+			}
 			if n < 0 {
 				d.refusePermanent(ReasonInvalid, r.ID)
 				return false
 			}
-			d.steps = append(d.steps, l.step)
+			d.addStep(r, l)
 			s := &d.steps[len(d.steps)-1]
 			s.Key, s.N = ledger.Key{Group: m.group, Cell: mix(l.salt, m.base)}, n
-			d.places = append(d.places, place{r, l})
 		}
 	}
 	return true
+}
+
+// addStep appends the step of a limit, all but its key and number of units. A caller
+// who asks the same again and again finds the step of its last call there, and is spared
+// the copy: under one policy a pool belongs to one limit.
+func (d *Decision) addStep(r *rule, l *ruleLimit) {
+	d.places = append(d.places, place{r, l})
+	if n := len(d.steps); n < cap(d.steps) {
+		d.steps = d.steps[:n+1]
+		if d.steps[n].Pool == l.salt && !d.fresh {
+			return
+		}
+		d.steps[n] = l.step
+		return
+	}
+	d.steps = append(d.steps, l.step)
 }
 
 // sum hashes the value v of a dimension, each dimension at most once a call.
@@ -150,6 +172,16 @@ func (d *Decision) group(call *Call, m *match) Missing {
 		m.base = mix(m.base+uint64(from)+1, s)
 	}
 	return MissingIP
+}
+
+// noRefusal empties the refusal and keeps its memory.
+func (d *Decision) noRefusal() {
+	r := &d.refusal
+	r.Reason, r.RetryAfter, r.Permanent, r.Degraded, r.Waited = ReasonNone, 0, false, false, 0
+	r.Violated = r.Violated[:0]
+	if r.Levels != nil || r.Err != nil {
+		r.Levels, r.Err = nil, nil
+	}
 }
 
 func (d *Decision) refusePermanent(reason Reason, rule string) {
@@ -221,12 +253,13 @@ func (d *Decision) adopt(res *ledger.Result) {
 	d.grant(res.At)
 	d.taken, d.holding, d.replayed = !res.Released, true, true
 	res.Outcomes, res.Levels = res.Outcomes[:0], res.Levels[:0]
+	d.policy = nil // the steps are the record's, not the policy's; see addStep
 }
 
 // refuse turns the store's refusal into ours. The first refusing rule in configuration
 // order is the rule, and the wait is the largest.
 func (d *Decision) refuse(res *ledger.Result) {
-	d.refusal = Refusal{Violated: d.refusal.Violated[:0]}
+	d.noRefusal()
 	byTime := true
 	var wait limit.Micros
 	for i := range res.Outcomes {

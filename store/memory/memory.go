@@ -108,8 +108,10 @@ func (s *Store) Apply(_ context.Context, cmds []ledger.Command, res []ledger.Res
 func (s *Store) apply(cmd *ledger.Command, res *ledger.Result) {
 	now := s.now()
 	res.At, res.Status, res.Count = now, ledger.Done, 0
-	if len(cmd.Steps) == 1 && cmd.Op == ledger.Take && cmd.ID.Zero() && s.takeOne(cmd, res) {
-		return
+	if len(cmd.Steps) == 1 && cmd.ID.Zero() {
+		if cmd.Op == ledger.Take && s.takeOne(cmd, res) || cmd.Op == ledger.Release && s.releaseOne(cmd, res) {
+			return
+		}
 	}
 	switch {
 	case cmd.Op == ledger.Reset:
@@ -173,6 +175,34 @@ func (s *Store) takeOne(cmd *ledger.Command, res *ledger.Result) bool {
 			res.Levels = append(res.Levels, l.Level(&cell, now))
 		}
 		return true
+	}
+}
+
+// releaseOne is takeOne for a release.
+func (s *Store) releaseOne(cmd *ledger.Command, res *ledger.Result) bool {
+	step := &cmd.Steps[0]
+	l := step.Limit
+	if !l.OnRelease() {
+		return true
+	}
+	sl := s.shardOf(step.Key).table.Load().find(step.Key)
+	if sl == nil || !l.Narrow() {
+		return false
+	}
+	for n := 0; ; n++ {
+		w := sl.word.Load()
+		if w&wordMoved != 0 || s.limits.at(numberOf(sl.meta.Load())) != l {
+			return false
+		}
+		if w&wordLocked != 0 {
+			pause(n)
+			continue
+		}
+		cell := l.Unpack(w>>wordShift, res.At)
+		l.Give(&cell, res.At, cmd.At, step.N)
+		if sl.word.CompareAndSwap(w, l.Pack(cell)<<wordShift|w&wordEpoch) {
+			return true
+		}
 	}
 }
 
