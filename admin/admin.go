@@ -19,7 +19,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -93,8 +92,7 @@ type Admin struct {
 	guard   *guard
 	handler http.Handler
 
-	ruleIDs sync.Map // rule ID → *string, so that talkers can keep a pointer
-	load    atomic.Pointer[load]
+	load atomic.Pointer[load]
 }
 
 // load is the outcome of the last load of the configuration.
@@ -191,12 +189,7 @@ func (a *Admin) refusedBy(e *sluice.Event) *string {
 	if e.Refusal == nil {
 		return nil
 	}
-	id := a.tally.RuleName(e.Refusal.Rule)
-	if p, ok := a.ruleIDs.Load(id); ok {
-		return p.(*string)
-	}
-	p, _ := a.ruleIDs.LoadOrStore(id, &id)
-	return p.(*string)
+	return a.tally.RuleName(e.Refusal.Rule)
 }
 
 // queueRule returns the first rule of e that has a queue.

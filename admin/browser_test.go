@@ -4,37 +4,125 @@ import (
 	"context"
 	"flag"
 	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/sluicegate/sluice"
 )
 
-var show = flag.Duration("show", 0, "serve the page over made-up traffic for so long, and print its address")
+var picture = flag.String("picture", "", "write a picture of the page over made-up traffic to this file")
 
-// TestShow serves the page for somebody to look at: go test ./admin -run TestShow -show 10m -v.
-func TestShow(t *testing.T) {
-	if *show == 0 {
-		return
+// chromium runs a headless browser on url and returns what it prints. Its clock runs
+// ahead by a few seconds when nothing happens, so that the page has drawn a tick or two.
+func chromium(t *testing.T, url string, args ...string) string {
+	t.Helper()
+	name := browser(t)
+	args = append([]string{
+		"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
+		"--disable-background-networking", "--disable-component-update", "--hide-scrollbars",
+		"--user-data-dir=" + t.TempDir(), "--virtual-time-budget=4000",
+	}, append(args, url)...)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, name, args...).Output()
+	if err != nil {
+		t.Fatal(err)
 	}
+	return string(out)
+}
+
+// browser returns the program to open pages with.
+func browser(t *testing.T) string {
+	t.Helper()
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	t.Skip("no chromium on this machine; Debian's package of that name has it")
+	return ""
+}
+
+// page serves an Admin over made-up traffic until the test ends.
+func page(t *testing.T, o Options, more ...*sluice.Event) string {
+	t.Helper()
 	tr := newTraffic()
-	a, err := New(tr.options())
+	a, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	a.Loaded("5be1c0ffee", nil)
 	tr.run(a, 300)
-	ctx, cancel := context.WithTimeout(t.Context(), *show)
-	defer cancel()
-	go a.Run(ctx)
-	go func() {
-		time.Sleep(time.Second / 2) // between two samples
-		for s := 300; ctx.Err() == nil; s++ {
-			tr.second(a, s)
-			time.Sleep(time.Second)
-		}
-	}()
+	for _, e := range more {
+		a.Observe(e)
+	}
 	server := httptest.NewServer(a.Handler())
-	defer server.Close()
-	t.Log(server.URL)
-	println(server.URL)
-	<-ctx.Done()
+	t.Cleanup(server.Close)
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel) // before the server closes, which waits for streams
+	go a.Run(ctx)
+	return server.URL
+}
+
+func TestPageInABrowser(t *testing.T) {
+	const evil = `user:<img src=x onerror="document.title='owned'">`
+	attack := &sluice.Event{
+		Call: &sluice.Call{Kind: "http", Subject: evil, Method: `<svg onload=alert(1)>`, Tier: "standard"}, Outcome: sluice.Refused,
+		Refusal: &sluice.Refusal{Reason: sluice.ReasonRate, Rule: "tier-standard", RetryAfter: time.Second},
+		Rules:   []sluice.RuleOutcome{{Rule: "tier-standard", Refused: true}},
+	}
+	o := newTraffic().options()
+	o.Draining = func() bool { return true }
+	dom := chromium(t, page(t, o, attack), "--dump-dom")
+	for what, part := range map[string]string{
+		"the connection":              `data-state="live"`,
+		"a rule":                      "endpoint-api-v1-memory-consolidate",
+		"a limit":                     "20/min burst 5",
+		"a talker":                    "apikey:2e8d510f…",
+		"a reset button":              `aria-label="Reset the limits of ip:198.51.100.77"`,
+		"a refusal":                   "by tier-anonymous",
+		"the shadow tag":              ">shadow</span>",
+		"the chart":                   `<path class="o-refused" d="M`,
+		"the banner":                  "Draining.",
+		"an attacker's name, as text": `user:&lt;img src=x onerror=`,
+	} {
+		if !strings.Contains(dom, part) {
+			t.Errorf("the page lacks %s: %s", what, part)
+		}
+	}
+	for what, part := range map[string]string{"an attacker's image": "<img src=\"x\"", "an attacker's script has run": "owned</title>", "an attacker's svg": "<svg onload"} {
+		if strings.Contains(dom, part) {
+			t.Errorf("the page has %s", what)
+		}
+	}
+}
+
+func TestPageWithoutTrafficSaysWhatToDo(t *testing.T) {
+	w := newWorld(t, nil)
+	dom := chromium(t, w.url, "--dump-dom")
+	for _, part := range []string{"Nobody has called in the last minute.", "Nobody has been refused."} {
+		if !strings.Contains(dom, part) {
+			t.Errorf("the empty page lacks %q", part)
+		}
+	}
+}
+
+// TestPicture makes the picture of the README: go test ./admin -run TestPicture -picture ../docs/img/page.png.
+func TestPicture(t *testing.T) {
+	if *picture == "" {
+		return // nobody wants one
+	}
+	path, err := filepath.Abs(*picture)
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := page(t, newTraffic().options())
+	chromium(t, url, "--screenshot="+path, "--window-size=1280,1180", "--force-device-scale-factor=1.5")
+	if info, err := os.Stat(path); err != nil || info.Size() < 10_000 {
+		t.Errorf("no picture: %v, %v", info, err)
+	}
 }

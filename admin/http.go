@@ -23,7 +23,9 @@ func (a *Admin) routes() http.Handler {
 	mux.Handle("GET /metrics", read(a.metrics.Handler().ServeHTTP))
 	mux.Handle("GET /api/v1/snapshot", read(a.getSnapshot))
 	mux.Handle("GET /api/v1/stream", read(a.getStream))
-	mux.Handle("GET /", a.guard.open(servePage))
+	for path, file := range assets {
+		mux.Handle("GET "+path, a.guard.open(file.serve))
+	}
 	return harden(mux)
 }
 

@@ -22,7 +22,7 @@ type asset struct {
 	tag       string
 }
 
-// assets are the page's files by URL path. The page works without any other server: no
+// assets are the page's files by the path they are served at. The page works without any other server: no
 // script, style or font comes from elsewhere.
 var assets = loadAssets()
 
@@ -44,7 +44,7 @@ func loadAssets() map[string]asset {
 	if err != nil {
 		panic(err)
 	}
-	all["/"] = all["/index.html"]
+	all["/{$}"] = all["/index.html"] // "/" alone, in the mux's words
 	return all
 }
 
@@ -61,12 +61,8 @@ func mediaTypeOf(name string) string {
 	return "text/html; charset=utf-8"
 }
 
-func servePage(w http.ResponseWriter, r *http.Request) {
-	a, ok := assets[r.URL.Path]
-	if !ok {
-		problem(w, http.StatusNotFound, "There is nothing here.", "The page is at /, the status at /actuator/ratelimits.")
-		return
-	}
+// serve answers with the file, or says that the browser has it already.
+func (a asset) serve(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", a.mediaType)
 	w.Header().Set("ETag", a.tag)
 	w.Header().Set("Cache-Control", "no-cache")

@@ -114,7 +114,7 @@ func (m *Metrics) Decision(d time.Duration) {
 
 // Wait notes how long a caller stood in line at rule.
 func (m *Metrics) Wait(rule string, d time.Duration) {
-	m.wait.WithLabelValues(m.tally.RuleName(rule)).Observe(d.Seconds())
+	m.wait.WithLabelValues(*m.tally.RuleName(rule)).Observe(d.Seconds())
 }
 
 // LLM notes how much of its limits a provider has in use, from the levels of a decision

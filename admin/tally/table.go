@@ -204,8 +204,9 @@ func (t *Tally) OtherRule() *Rule { return t.table.Load().otherRule }
 // Tiers returns the policy's tiers, then None and Other.
 func (t *Tally) Tiers() []*Tier { return t.Refresh().tierOrder }
 
-// RuleName returns id if the policy knows it, and Other if not.
-func (t *Tally) RuleName(id string) string { return t.table.Load().rule(id).ID }
+// RuleName returns id if the policy knows it, and Other if not. The string stays where
+// it is, so that its address may be kept.
+func (t *Tally) RuleName(id string) *string { return &t.table.Load().rule(id).ID }
 
 // ProviderName returns name if a rule of the policy selects it, and Other if not.
 func (t *Tally) ProviderName(name string) string {
