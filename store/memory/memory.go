@@ -108,10 +108,8 @@ func (s *Store) Apply(_ context.Context, cmds []ledger.Command, res []ledger.Res
 func (s *Store) apply(cmd *ledger.Command, res *ledger.Result) {
 	now := s.now()
 	res.At, res.Status, res.Count = now, ledger.Done, 0
-	if len(cmd.Steps) == 1 && cmd.ID.Zero() {
-		if cmd.Op == ledger.Take && s.takeOne(cmd, res) || cmd.Op == ledger.Release && s.releaseOne(cmd, res) {
-			return
-		}
+	if len(cmd.Steps) == 1 && cmd.ID.Zero() && (cmd.Op == ledger.Take || cmd.Op == ledger.Release) && s.one(cmd, res) {
+		return
 	}
 	switch {
 	case cmd.Op == ledger.Reset:
@@ -137,11 +135,14 @@ func (s *Store) applyNamed(cmd *ledger.Command, res *ledger.Result) {
 	s.grants.End(cmd, res)
 }
 
-// takeOne is the common case: one limit whose cell is one word. It reports false, with
-// nothing changed, when the general way is needed.
-func (s *Store) takeOne(cmd *ledger.Command, res *ledger.Result) bool {
+// one carries out a Take or a Release of one step whose cell is one word: the common
+// case. It reports false, with nothing changed, when the general way is needed.
+func (s *Store) one(cmd *ledger.Command, res *ledger.Result) bool {
 	step := &cmd.Steps[0]
 	l, now := step.Limit, res.At
+	if cmd.Op == ledger.Release && !l.OnRelease() {
+		return true
+	}
 	sl := s.shardOf(step.Key).table.Load().find(step.Key)
 	if sl == nil || !l.Narrow() {
 		return false
@@ -155,54 +156,36 @@ func (s *Store) takeOne(cmd *ledger.Command, res *ledger.Result) bool {
 			pause(n)
 			continue
 		}
-		cell := l.Unpack(w>>wordShift, now)
-		v := l.Take(&cell, now, step.N)
-		if v.OK && step.N > 0 {
-			if !sl.word.CompareAndSwap(w, l.Pack(cell)<<wordShift|w&wordEpoch) {
-				continue
-			}
+		cell, v := l.Unpack(w>>wordShift, now), limit.Verdict{OK: true}
+		if cmd.Op == ledger.Take {
+			v = l.Take(&cell, now, step.N)
+		} else {
+			l.Give(&cell, now, cmd.At, step.N)
 		}
-		res.Outcomes, res.Levels = res.Outcomes[:0], res.Levels[:0]
-		if !v.OK {
-			res.Outcomes = append(res.Outcomes, v)
-			if step.Set == 0 {
-				res.Status = ledger.Refused
-			} else {
-				step.N = 0
-			}
+		if v.OK && !sl.word.CompareAndSwap(w, l.Pack(cell)<<wordShift|w&wordEpoch) {
+			continue
 		}
-		if cmd.Levels {
-			res.Levels = append(res.Levels, l.Level(&cell, now))
+		if cmd.Op == ledger.Take {
+			answer(cmd, &cell, v, res)
 		}
 		return true
 	}
 }
 
-// releaseOne is takeOne for a release.
-func (s *Store) releaseOne(cmd *ledger.Command, res *ledger.Result) bool {
+// answer fills in the result of a Take of one step.
+func answer(cmd *ledger.Command, cell *limit.Cell, v limit.Verdict, res *ledger.Result) {
 	step := &cmd.Steps[0]
-	l := step.Limit
-	if !l.OnRelease() {
-		return true
+	res.Outcomes, res.Levels = res.Outcomes[:0], res.Levels[:0]
+	if !v.OK {
+		res.Outcomes = append(res.Outcomes, v)
+		if step.Set == 0 {
+			res.Status = ledger.Refused
+		} else {
+			step.N = 0
+		}
 	}
-	sl := s.shardOf(step.Key).table.Load().find(step.Key)
-	if sl == nil || !l.Narrow() {
-		return false
-	}
-	for n := 0; ; n++ {
-		w := sl.word.Load()
-		if w&wordMoved != 0 || s.limits.at(numberOf(sl.meta.Load())) != l {
-			return false
-		}
-		if w&wordLocked != 0 {
-			pause(n)
-			continue
-		}
-		cell := l.Unpack(w>>wordShift, res.At)
-		l.Give(&cell, res.At, cmd.At, step.N)
-		if sl.word.CompareAndSwap(w, l.Pack(cell)<<wordShift|w&wordEpoch) {
-			return true
-		}
+	if cmd.Levels {
+		res.Levels = append(res.Levels, step.Limit.Level(cell, res.At))
 	}
 }
 

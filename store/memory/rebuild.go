@@ -2,6 +2,7 @@ package memory
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluicegate/sluice/ledger"
@@ -208,11 +209,11 @@ func (s *Store) reset(cmd *ledger.Command, res *ledger.Result) {
 // A sweeper looks through the shards now and then, so that a store that is no longer
 // used gives its memory back. It runs only while there are cells.
 type sweeper struct {
+	running atomic.Bool
 	mu      sync.Mutex
 	timer   *time.Timer
-	running bool
 	stopped bool
-	next    int
+	next    int // shard to look at; only sweep uses it
 }
 
 const (
@@ -221,12 +222,14 @@ const (
 )
 
 func (w *sweeper) wake(s *Store) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.running || w.stopped {
+	if w.running.Load() {
 		return
 	}
-	w.running = true
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stopped || !w.running.CompareAndSwap(false, true) {
+		return
+	}
 	w.timer = time.AfterFunc(sweepEvery, func() { w.sweep(s) })
 }
 
@@ -246,10 +249,10 @@ func (w *sweeper) sweep(s *Store) {
 		s.shrink(&s.shards[w.next])
 		w.next = (w.next + 1) % numShards
 	}
-	left := s.Stats().Cells
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.running = left > 0 && !w.stopped; w.running {
+	w.running.Store(false) // before counting: an insert from here on wakes it again
+	if !w.stopped && s.Stats().Cells > 0 && w.running.CompareAndSwap(false, true) {
 		w.timer.Reset(sweepEvery)
 	}
 }
