@@ -62,17 +62,17 @@ func (n *node) canonStruct(t reflect.Type, at string, report func(Problem)) {
 }
 
 func unknown(f field, at string, d *description) Problem {
-	message := "unknown key" + suggestion(f.name, d.names())
-	if at == "" {
-		message += "; see `sluice check --schema` for all keys"
-	} else {
-		var keys []string
-		for _, f := range d.fields {
-			keys = append(keys, f.key)
-		}
-		message += "; known here: " + strings.Join(keys, ", ")
+	p := Problem{Pos: f.pos, Code: CodeUnknown, Key: join(at, f.name)}
+	if best := nearest(f.name, d.suggestions()); best != "" {
+		p.Message = fmt.Sprintf("unknown key; did you mean %q?", best)
+		return p
 	}
-	return Problem{Pos: f.pos, Code: CodeUnknown, Key: join(at, f.name), Message: message}
+	var keys []string
+	for _, f := range d.fields {
+		keys = append(keys, f.key)
+	}
+	p.Message = "unknown key; known here: " + strings.Join(keys, ", ")
+	return p
 }
 
 // resolve turns the path of an override into names

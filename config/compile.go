@@ -73,12 +73,11 @@ func (k *compiler) add(field any, r sluice.Rule) {
 		pos = Pos{File: "built-in"} // a limit that the files do not mention
 	}
 	if code, err := checkID(r.ID); err != nil {
-		k.problem(field, code, "%v; give an id", err)
+		k.problem(field, code, "%v", err)
 		return
 	}
 	if first, twice := k.ids[r.ID]; twice {
-		k.report(Problem{Pos: pos, Code: CodeDuplicate, Key: r.ID,
-			Message: fmt.Sprintf("two rules have this id; the other is at %s; give one of them another id", first)})
+		k.problem(field, CodeDuplicate, "two rules have the id %q; the other is at %s; give one of them another id", r.ID, first)
 		return
 	}
 	k.ids[r.ID] = pos

@@ -40,14 +40,18 @@ var (
 	defaultAuthFailures = limit.Bucket(60, limit.Minute, 60)
 )
 
-// hidden warns of tiers that nobody can use up from one address.
+// hidden warns of a tier that nobody can use up from one address: of the fastest.
 func (k *compiler) hidden(p *PreAuth, pre limit.Limit) {
+	probe := compiler{c: k.c, report: func(Problem) {}} // what is wrong with a tier is reported with the tiers
+	name, most := "", pre
 	for i := range k.c.Tiers {
 		t := &k.c.Tiers[i]
-		probe := compiler{c: k.c, report: func(Problem) {}}
-		if l, ok := probe.allowance(&t.Allowance); ok && faster(l.Limit, pre) {
-			k.problem(p, WarnShadowed, "the limit of an address, %v, is below that of tier %q, %v, which one address can therefore never reach", pre, t.Name, l.Limit)
+		if l, ok := probe.allowance(&t.Allowance); ok && faster(l.Limit, most) {
+			name, most = t.Name, l.Limit
 		}
+	}
+	if name != "" {
+		k.problem(p, WarnShadowed, "the limit of an address, %v, is below that of tier %q, %v, which one address can therefore never reach", pre, name, most)
 	}
 }
 
@@ -125,7 +129,9 @@ func (k *compiler) endpoints() {
 			e.ID = endpointID(e)
 		}
 		routes = append(routes, k.route(&e.PathPattern, e.PathPattern, e.Methods, e.Hosts))
-		k.endpoint(e)
+		if e.PathPattern != "" { // else it is reported as missing, and its id means nothing
+			k.endpoint(e)
+		}
 	}
 	for _, tie := range route.Ties(routes) {
 		first, second := &k.c.Endpoints[tie.First], &k.c.Endpoints[tie.Second]
@@ -149,6 +155,10 @@ func (k *compiler) endpoint(e *Endpoint) {
 		if !e.Replace {
 			k.problem(e, WarnMissing, "the endpoint has no limit; give a rate or inFlight, or replace: true to free it from the tier")
 		}
+		return
+	}
+	if _, err := checkID(e.ID); err != nil {
+		k.problem(&e.PathPattern, CodeID, "no id can be made of %q; give the endpoint an id of letters, digits and ._:/*- in ASCII", e.PathPattern)
 		return
 	}
 	k.add(pick[any](k.given(&e.ID), &e.ID, e), sluice.Rule{ID: e.ID, Match: sluice.Match{Is: is(KindHTTP, sluice.Route, []string{e.ID})},

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"os"
@@ -269,6 +270,8 @@ func parseInteger(n *node) (int64, error) {
 	digits, negative := strings.CutPrefix(n.text, "-")
 	i, err := parseCount(digits)
 	switch {
+	case n.kind == text && strings.Trim(n.text, "0123456789") == "" && n.text != "":
+		return 0, cmp.Or(err, fmt.Errorf("must be a number, without quotes"))
 	case n.kind == text:
 		return 0, fmt.Errorf("must be a number alone, not %q; the key's name says the unit", n.text)
 	case n.kind == boolean || n.kind == null:

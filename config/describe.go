@@ -10,6 +10,7 @@ import (
 // A description is what a struct of the file looks like, read from its tags.
 type description struct {
 	fields []fieldInfo
+	byName map[string]int // every spelling of every name → its place in fields
 }
 
 // A fieldInfo is one key of a struct.
@@ -37,8 +38,13 @@ func describe(t reflect.Type) *description {
 	if d, ok := described.Load(t); ok {
 		return d.(*description)
 	}
-	d := &description{}
+	d := &description{byName: map[string]int{}}
 	d.add(t, nil)
+	for i, f := range d.fields {
+		for _, name := range f.names() {
+			d.byName[name] = i
+		}
+	}
 	described.Store(t, d)
 	return d
 }
@@ -73,30 +79,55 @@ func alternatives(tag string) []string {
 	return strings.Split(tag, "|")
 }
 
-// lookup returns the field that any spelling of name means.
+// lookup returns the field that any spelling of its name means.
 func (d *description) lookup(name string) (fieldInfo, bool) {
-	folded := foldKey(name)
-	for _, f := range d.fields {
-		if foldKey(f.key) == folded {
-			return f, true
-		}
-		for _, a := range f.aliases {
-			if foldKey(a) == folded {
-				return f, true
-			}
-		}
+	i, ok := d.byName[name]
+	if !ok {
+		return fieldInfo{}, false
 	}
-	return fieldInfo{}, false
+	return d.fields[i], true
 }
 
-// names returns all keys and their other names, for suggestions.
-func (d *description) names() []string {
+// names returns every way to write the field's key: its name and aliases, each in
+// camelCase, kebab-case and snake_case.
+func (f fieldInfo) names() []string { return spellings(append([]string{f.key}, f.aliases...)) }
+
+// suggestions returns all keys and aliases.
+func (d *description) suggestions() []string {
 	var names []string
 	for _, f := range d.fields {
 		names = append(names, f.key)
 		names = append(names, f.aliases...)
 	}
 	return names
+}
+
+// spellings returns every way to write the names: camelCase, kebab-case and snake_case.
+func spellings(names []string) []string {
+	var out []string
+	seen := map[string]bool{}
+	for _, name := range names {
+		for _, s := range []string{name, spell(name, "-"), spell(name, "_")} {
+			if !seen[s] {
+				seen[s] = true
+				out = append(out, s)
+			}
+		}
+	}
+	return out
+}
+
+// spell puts a separator between the words of a camelCase name.
+func spell(name, sep string) string {
+	var b strings.Builder
+	for _, r := range name {
+		if r >= 'A' && r <= 'Z' {
+			b.WriteString(sep)
+			r += 'a' - 'A'
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
 }
 
 // A shorthander is a struct that a bare scalar may stand for.

@@ -163,10 +163,8 @@ func checkUpstream(s string) (Code, error) {
 	u, err := url.Parse(s)
 	switch {
 	case s == "demo:":
-	case err != nil:
-		return CodeValue, fmt.Errorf("%q is no URL", s)
-	case u.Scheme == "unix" && u.Path != "":
-	case u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "h2c":
+	case err == nil && u.Scheme == "unix" && u.Path != "":
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "h2c":
 		return CodeValue, fmt.Errorf(`%q is no upstream; write "http://127.0.0.1:9000", "https://…", "h2c://…", "unix:/path" or "demo:"`, s)
 	case u.Host == "":
 		return CodeValue, fmt.Errorf("%q names no host", s)

@@ -171,9 +171,13 @@ func (l *loader) finish() (*Config, Problems) {
 	c := &Config{places: places{}, hash: l.root.hash()}
 	d := decoder{env: l.o.Env, read: l.o.ReadFile, places: c.places, report: l.report}
 	d.structure(l.root, reflect.ValueOf(&c.Root).Elem(), "")
-	if l.problems.Err() == nil {
-		compile(c, l.report)
-	}
+	decoded := l.problems.Errors()
+	compile(c, func(p Problem) {
+		if !decoded.explain(p) {
+			l.report(p)
+		}
+	})
+	l.problems = l.problems.settled()
 	l.problems.sorted(l.names)
 	if l.problems.Err() != nil {
 		return nil, l.problems

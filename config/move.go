@@ -47,7 +47,7 @@ func (n *node) rehome(report func(Problem)) {
 func rehomed(path []string) []string {
 	for _, m := range moves {
 		from := strings.Split(m.from, ".")
-		if len(path) < len(from) || !slices.EqualFunc(path[:len(from)], from, func(a, b string) bool { return foldKey(a) == foldKey(b) }) {
+		if len(path) < len(from) || !slices.EqualFunc(path[:len(from)], from, spells) {
 			continue
 		}
 		rest := path[len(from):]
@@ -57,6 +57,9 @@ func rehomed(path []string) []string {
 	}
 	return path
 }
+
+// spells reports whether name is a spelling of key.
+func spells(name, key string) bool { return slices.Contains(spellings([]string{key}), name) }
 
 // take removes the value at path, and every map that only led there.
 func (n *node) take(path []string, at string, report func(Problem)) *node {

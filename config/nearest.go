@@ -1,23 +1,27 @@
 package config
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+	"unicode"
+)
 
-// suggestion returns `, did you mean "x"?` for the known name that is nearest to the
+// suggestion returns ` (did you mean "x"?)` for the known name that is nearest to the
 // given one, or "" if none is near.
 func suggestion(name string, known []string) string {
 	if best := nearest(name, known); best != "" {
-		return fmt.Sprintf("; did you mean %q?", best)
+		return fmt.Sprintf(" (did you mean %q?)", best)
 	}
 	return ""
 }
 
-// nearest returns the known name with the fewest slips of the keyboard from name: at
-// most one for each three letters, and at least one may be off.
+// nearest returns the known name with the fewest slips of the keyboard from name: one for
+// two to four letters, two for up to seven, and so on; "" if all have more.
 func nearest(name string, known []string) string {
 	if len(name) > 64 {
 		return "" // no slip of the keyboard, and long to compare
 	}
-	best, least := "", len(name)/3+2
+	best, least := "", (len(name)+1)/3+1
 	for _, k := range known {
 		if d := slips(foldKey(name), foldKey(k)); d < least {
 			best, least = k, d
@@ -48,4 +52,15 @@ func slips(a, b string) int {
 		before, row, next = row, next, before
 	}
 	return row[len(b)]
+}
+
+// foldKey returns what the spellings of a key have in common, so that a slip counts and a
+// hyphen does not.
+func foldKey(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '-' || r == '_' {
+			return -1
+		}
+		return unicode.ToLower(r)
+	}, s)
 }

@@ -120,3 +120,22 @@ func (ps Problems) sorted(files []string) Problems {
 	})
 	return ps
 }
+
+// settled drops the warnings that an error explains.
+func (ps Problems) settled() Problems {
+	errors := ps.Errors()
+	return slices.DeleteFunc(ps, func(p Problem) bool { return p.Warning() && errors.explain(p) })
+}
+
+// explain reports whether a later problem may only be a consequence of an earlier one: a
+// value that could not be read looks like one that is missing. Then their keys are the
+// same, or one contains the other.
+func (ps Problems) explain(later Problem) bool {
+	return slices.ContainsFunc(ps, func(p Problem) bool { return within(p.Key, later.Key) || within(later.Key, p.Key) })
+}
+
+// within reports whether key is outer or stands in it.
+func within(key, outer string) bool {
+	rest, ok := strings.CutPrefix(key, outer)
+	return ok && outer != "" && (rest == "" || rest[0] == '.' || rest[0] == '[')
+}

@@ -100,7 +100,7 @@ func parseSpan(s string) (limit.Micros, error) {
 	case s[digits:] == "":
 		return 0, fmt.Errorf("%s has no unit", s)
 	case !ok:
-		return 0, fmt.Errorf("%q is no unit of time%s", s[digits:], suggestion(s[digits:], []string{"ms", "s", "second", "min", "minute", "h", "hour", "day"}))
+		return 0, fmt.Errorf("%q is no unit of time%s", s[digits:], suggestion(s[digits:], []string{"min", "ms", "s", "second", "minute", "h", "hour", "day"}))
 	case digits == 0:
 		return unit, nil
 	}

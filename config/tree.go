@@ -3,8 +3,6 @@ package config
 import (
 	"fmt"
 	"strconv"
-	"strings"
-	"unicode"
 )
 
 // A node is a part of a file with its place: what is left of YAML and JSON once aliases
@@ -52,25 +50,14 @@ func (n *node) get(name string) *field {
 	return nil
 }
 
-// find returns the field whose name means the same key as name, or nil.
-func (n *node) find(name string) *field {
-	for i := range n.fields {
-		if foldKey(n.fields[i].name) == foldKey(name) {
-			return &n.fields[i]
+// find returns the field that is written in any spelling of a key, or nil.
+func (n *node) find(key string) *field {
+	for _, name := range spellings([]string{key}) {
+		if f := n.get(name); f != nil {
+			return f
 		}
 	}
 	return nil
-}
-
-// foldKey returns what all spellings of a key have in common: requestsPerSecond,
-// requests-per-second and requests_per_second are one key.
-func foldKey(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '-' || r == '_' {
-			return -1
-		}
-		return unicode.ToLower(r)
-	}, s)
 }
 
 // merge puts over on top of n and returns the result: maps are merged deep, everything
