@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"runtime/pprof"
 	"strconv"
 	"strings"
 	"sync"
@@ -43,12 +44,25 @@ func respond(w http.ResponseWriter, _ *http.Request) {
 	w.Write(answer) // a client that has gone is no concern of a benchmark
 }
 
+// profileVariable names the file for a CPU profile of our own server's process.
+const profileVariable = "SLUICE_BENCH_PROFILE"
+
 // serve is the server process: it prints its address, and then its CPU time in ns
 // for every line it reads, until there are no more.
 func serve(what string) error {
 	handler, err := handlerOf(what)
 	if err != nil {
 		return err
+	}
+	if file := os.Getenv(profileVariable); file != "" && strings.Contains(what, "/sluice") {
+		out, err := os.Create(file)
+		if err != nil {
+			return err
+		}
+		if err := pprof.StartCPUProfile(out); err != nil {
+			return err
+		}
+		defer pprof.StopCPUProfile()
 	}
 	server := httptest.NewServer(handler)
 	defer server.Close()
@@ -63,7 +77,7 @@ func handlerOf(what string) (http.Handler, error) {
 	what, upstream, _ := strings.Cut(what, " ")
 	side, load, row := cut3(what)
 	for _, c := range contestants {
-		if c.name != row {
+		if c.name != row || c.guard == nil {
 			continue
 		}
 		if side == "guard" {

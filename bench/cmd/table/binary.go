@@ -11,7 +11,11 @@ import (
 )
 
 // A binary is the compiled benchmarks.
-type binary struct{ path, profile string }
+type binary struct {
+	path    string
+	profile string   // where a profile goes
+	env     []string // nil is this process's
+}
 
 func (b binary) build() error {
 	fmt.Fprintln(os.Stderr, "building")
@@ -55,6 +59,7 @@ func (b binary) measure(quick bool, rounds int, raw string) error {
 
 func (b binary) run(out io.Writer, args ...string) error {
 	cmd := exec.Command(b.path, append([]string{"-test.run=^$"}, args...)...)
+	cmd.Env = b.env
 	var complaints bytes.Buffer
 	cmd.Stdout, cmd.Stderr = out, &complaints
 	if err := cmd.Run(); err != nil {
@@ -63,22 +68,26 @@ func (b binary) run(out io.Writer, args ...string) error {
 	return nil
 }
 
-// explain prints where the time of a bar that was not reached goes. A server is
-// another process, whose profile this cannot take.
+// explain prints where the time of a bar that was not reached goes. A server profiles
+// itself, because it is another process.
 func (b binary) explain(w io.Writer, m bar) error {
 	name := m.subject()
-	if strings.HasPrefix(name, "Guard/") || strings.HasPrefix(name, "Proxy/") {
-		return nil
-	}
-	pattern := "^Benchmark" + strings.ReplaceAll(name, "/", "$/^") + "$"
 	each, cpu := "300ms", "2"
-	if m.once {
+	switch {
+	case m.once:
 		each = "1x"
-	}
-	if strings.Contains(name, "/serial/") {
+	case m.server:
+		each, cpu = "20000x", "1"
+	case strings.Contains(name, "/serial/"):
 		cpu = "1"
 	}
-	if err := b.run(io.Discard, "-test.bench="+pattern, "-test.cpu="+cpu, "-test.benchtime="+each, "-test.cpuprofile="+b.profile); err != nil {
+	args := []string{"-test.bench=^Benchmark" + strings.ReplaceAll(name, "/", "$/^") + "$", "-test.cpu=" + cpu, "-test.benchtime=" + each}
+	if m.server {
+		b.env = append(os.Environ(), "SLUICE_BENCH_PROFILE="+b.profile)
+	} else {
+		args = append(args, "-test.cpuprofile="+b.profile)
+	}
+	if err := b.run(io.Discard, args...); err != nil {
 		return fmt.Errorf("profile of %s: %w", name, err)
 	}
 	top, err := exec.Command("go", "tool", "pprof", "-top", "-nodecount=8", b.path, b.profile).Output()
