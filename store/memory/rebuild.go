@@ -249,10 +249,13 @@ func (w *sweeper) sweep(s *Store) {
 		s.shrink(&s.shards[w.next])
 		w.next = (w.next + 1) % numShards
 	}
+	w.running.Store(false) // before counting: an insert from here on wakes it again
+	if s.Stats().Cells == 0 || !w.running.CompareAndSwap(false, true) {
+		return
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.running.Store(false) // before counting: an insert from here on wakes it again
-	if !w.stopped && s.Stats().Cells > 0 && w.running.CompareAndSwap(false, true) {
+	if !w.stopped {
 		w.timer.Reset(sweepEvery)
 	}
 }
