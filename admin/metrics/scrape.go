@@ -25,7 +25,7 @@ func newScrape(s Sources) *scrape {
 		Sources:     s,
 		decisions:   desc("decisions_total", "Calls that matched a rule, each with exactly one outcome. A call that another rule refused is refused_elsewhere, never allowed.", "rule", "outcome"),
 		requests:    desc("requests_total", "Requests at the gate, each once, by tier and kind of key.", "tier", "key_type", "status"),
-		remaining:   desc("tokens_remaining", "What the last request of the tier had left under its tightest rate. Each key has its own state, so this is a sample, not a sum.", "tier"),
+		remaining:   desc("tokens_remaining", "The least that the latest requests of the tier had left under their tightest rate. Each key has its own state, so this is a sample, not a sum.", "tier"),
 		used:        desc("ratio_used", "Share of a limit that was in use when a call was decided: who is near it, without saying who.", "rule"),
 		inflight:    desc("inflight", "Calls that hold a slot.", "rule"),
 		queue:       desc("queue_depth", "Callers that stand in line.", "rule"),

@@ -41,6 +41,7 @@ func (t *Tally) Sample(now time.Time) {
 		r.sample(s.next)
 	}
 	s.next = (s.next + 1) % Seconds
+	t.second.Add(1)
 	s.end = now
 }
 

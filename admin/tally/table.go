@@ -1,6 +1,7 @@
 package tally
 
 import (
+	"math"
 	"sync/atomic"
 
 	"github.com/sluicegate/sluice"
@@ -148,19 +149,22 @@ func (r *Rule) Used() (counts [len(UsedBounds)]uint64, sum float64) {
 type Tier struct {
 	Name  string
 	cells [shards]tierCell
-	last  atomic.Int64 // 1 + what the last request had left; 0 is no request yet
 }
 
 type tierCell struct {
 	requests [len(KeyTypes)][Statuses]atomic.Uint64
-	_        [48]byte // keeps shards on cache lines of their own
+	// last is what this shard's last request had left, below the number of the second
+	// that it came in, from 1. Each shard has its own, because one for all would be
+	// fought for by all cores.
+	last atomic.Uint64
+	_    [40]byte // keeps shards on cache lines of their own
 }
 
-func (t *Tier) count(shard uint32, e *sluice.Event, s Status) {
-	t.cells[shard].requests[keyType(e.Call.Subject)][s].Add(1)
-	// Written only if it is another number: many cores share the line.
-	if n, ok := leastRemaining(e.Levels); ok && t.last.Load() != n+1 {
-		t.last.Store(n + 1)
+func (t *Tier) count(shard, second uint32, e *sluice.Event, s Status) {
+	cell := &t.cells[shard]
+	cell.requests[keyType(e.Call.Subject)][s].Add(1)
+	if n, ok := leastRemaining(e.Levels); ok {
+		cell.last.Store(uint64(second+1)<<32 | uint64(min(n, math.MaxUint32)))
 	}
 }
 
@@ -187,12 +191,20 @@ func (t *Tier) Requests(key int, s Status) uint64 {
 	return n
 }
 
-// Remaining returns what the last request of the tier had left under its tightest
-// enforced rate. Every key has a state of its own, so this is a sample, not a sum.
-// It is false if no request of the tier has been seen.
+// Remaining returns the least that the latest requests of the tier had left, each under
+// its tightest enforced rate: of the newest second that saw any, the last of each shard.
+// Every key has a state of its own, so this is a sample, not a sum. It is false if no
+// request of the tier has been seen.
 func (t *Tier) Remaining() (int64, bool) {
-	n := t.last.Load()
-	return n - 1, n > 0
+	var second, least uint64
+	for i := range t.cells {
+		last := t.cells[i].last.Load()
+		at, n := last>>32, last&math.MaxUint32
+		if at > second || at == second && n < least {
+			second, least = at, n
+		}
+	}
+	return int64(least), second > 0
 }
 
 // Rules returns the policy's rules in its order.

@@ -70,6 +70,7 @@ const shards = 8
 type Tally struct {
 	policy func() *sluice.Policy
 	table  atomic.Pointer[table]
+	second atomic.Uint32 // how many Samples there were
 	all    [shards]struct {
 		n [8]atomic.Uint64 // by Outcome; eight fill a cache line
 	}
@@ -97,11 +98,15 @@ func (t *Tally) Count(e *sluice.Event) {
 	if e.Refusal != nil && e.Refusal.Reason == sluice.ReasonStore {
 		t.storeRefused.Add(1)
 	}
-	tab := t.names(e)
-	levels := e.Levels
+	tab, levels := t.table.Load(), e.Levels
 	for i := range e.Rules {
 		r := &e.Rules[i]
-		cell := &tab.rule(r.Rule).cells[shard]
+		rule := tab.rules[r.Rule]
+		if rule == nil { // perhaps a new policy has it
+			tab = t.Refresh()
+			rule = tab.rule(r.Rule)
+		}
+		cell := &rule.cells[shard]
 		cell.outcome[under(e, r)].Add(1)
 		for len(levels) > 0 && levels[0].Rule == r.Rule {
 			cell.use(&levels[0])
@@ -109,20 +114,8 @@ func (t *Tally) Count(e *sluice.Event) {
 		}
 	}
 	if status, ok := requestStatus(e); ok {
-		tab.tier(e.Call.Tier).count(shard, e, status)
+		tab.tier(e.Call.Tier).count(shard, t.second.Load(), e, status)
 	}
-}
-
-// names returns the table of names, renewed if e speaks of a rule that is not in it
-// and the policy has changed since.
-func (t *Tally) names(e *sluice.Event) *table {
-	tab := t.table.Load()
-	for i := range e.Rules {
-		if tab.rules[e.Rules[i].Rule] == nil {
-			return t.Refresh()
-		}
-	}
-	return tab
 }
 
 // Refresh takes over the names of a policy that has changed. Count does so itself when

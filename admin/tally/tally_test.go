@@ -156,6 +156,19 @@ func TestRemainingIsTheTightestEnforcedRate(t *testing.T) {
 	if n, ok := ta.Tiers()[0].Remaining(); !ok || n != 7 {
 		t.Errorf("remaining is %d, %v; want 7", n, ok)
 	}
+	e.Levels[1].Remaining = 9
+	for range 400 { // the shards are chosen by chance; none is left out
+		ta.Count(e)
+	}
+	if n, _ := ta.Tiers()[0].Remaining(); n != 9 {
+		t.Errorf("within a second remaining is %d, want what the shards saw last, 9", n)
+	}
+	ta.Sample(time.Now())
+	e.Levels[1].Remaining = 11
+	ta.Count(e)
+	if n, _ := ta.Tiers()[0].Remaining(); n != 11 {
+		t.Errorf("in a new second remaining is %d, want 11", n)
+	}
 }
 
 func TestSeries(t *testing.T) {
