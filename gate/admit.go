@@ -98,18 +98,21 @@ func (v *visit) admit() bool {
 }
 
 // refuseBody answers a request whose cost could not be found. Nothing was debited.
-func (v *visit) refuseBody(err error) {
+func (v *visit) refuseBody(err error) { v.refuseRequest(bodyProblem(err)) }
+
+// bodyProblem says what is wrong with a body that could not be counted.
+func bodyProblem(err error) (status int, detail string) {
 	_, cut := errors.AsType[*http.MaxBytesError](err)
 	switch {
 	case errors.Is(err, cost.ErrTooLarge), cut:
-		v.refuseRequest(http.StatusRequestEntityTooLarge, "the body is too large")
+		return http.StatusRequestEntityTooLarge, "the body is too large"
 	case errors.Is(err, cost.ErrMalformed):
-		v.refuseRequest(http.StatusBadRequest, "the body is malformed")
+		return http.StatusBadRequest, "the body is malformed"
 	case errors.Is(err, cost.ErrBatch):
-		v.refuseRequest(http.StatusBadRequest, "this revision of MCP has no batches")
+		return http.StatusBadRequest, "this revision of MCP has no batches"
 	case errors.Is(err, upstream.ErrBodyTimeout):
-		v.refuseRequest(http.StatusRequestTimeout, "the body took too long")
-	default: // the client has gone, or sent something that HTTP does not allow
-		v.refuseRequest(http.StatusBadRequest, "the body could not be read")
+		return http.StatusRequestTimeout, "the body took too long"
 	}
+	// The client has gone, or sent something that HTTP does not allow.
+	return http.StatusBadRequest, "the body could not be read"
 }

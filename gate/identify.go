@@ -13,10 +13,7 @@ import (
 // preAuth is the first phase: the limit of the client's address. It runs whatever
 // credentials the request shows, or a junk token would be a way around it.
 func (v *visit) preAuth() bool {
-	v.call = sluice.Call{
-		Kind: "preauth", Subject: v.client.id, IP: v.client.id,
-		Method: v.spot.method, Resource: v.spot.path, Route: v.spot.routeID(),
-	}
+	v.call = preAuthCall(&v.spot, &v.client)
 	d := v.gate.decide(v.r.Context(), &v.call, &v.pre)
 	if !d.admitted() {
 		v.refuse(d)
@@ -24,6 +21,13 @@ func (v *visit) preAuth() bool {
 	}
 	v.preAdmission = d.admission
 	return true
+}
+
+func preAuthCall(p *spot, c *client) sluice.Call {
+	return sluice.Call{
+		Kind: "preauth", Subject: c.id, IP: c.id,
+		Method: p.method, Resource: p.path, Route: p.routeID(),
+	}
 }
 
 // identify finds out who calls and makes the call of the second phase.
@@ -50,7 +54,7 @@ func (v *visit) finding() (f identity.Finding, ok bool) {
 	shown := v.set.callers.Presents(h)
 	if shown && g.guesses.suspect(v.client.id) {
 		if refusal := g.exhausted(ctx, v.client.id); refusal != nil {
-			v.refuse(decision{refusal: refusal, levels: refusal.Levels})
+			v.refuse(decision{refusal: refusal})
 			return f, false
 		}
 	}
@@ -66,7 +70,7 @@ func (v *visit) finding() (f identity.Finding, ok bool) {
 		v.refuse(d)
 		return f, false
 	case v.set.callers.RejectsUnverified():
-		v.refuseCredential(f.Err)
+		v.refuseCredential()
 		return f, false
 	}
 	return f, true
@@ -136,7 +140,7 @@ func (g *Gate) guessed(ctx context.Context, id string, m *sluice.Decision) decis
 
 // refuseCredential answers 401. It does not say what was wrong: whether a key exists
 // is nobody's business.
-func (v *visit) refuseCredential(error) {
+func (v *visit) refuseCredential() {
 	v.w.Header().Set("WWW-Authenticate", `Bearer realm="api"`)
 	v.refuseRequest(http.StatusUnauthorized, "the credential is not valid")
 }
