@@ -25,8 +25,9 @@ type Verdict struct {
 	// Never is true if no amount of waiting helps: the call asks for more than the
 	// capacity, the capacity is zero, or the number of units is negative.
 	Never bool
-	// Wait is the least time after which the same call alone would pass. Zero with
-	// neither OK nor Never: a release is needed, not time.
+	// Wait is the least time after which the same call alone would pass, counted from the
+	// time of the call or, if that is later, the time of the cell. Zero with neither OK
+	// nor Never: a release is needed, not time.
 	Wait Micros
 }
 
@@ -41,7 +42,7 @@ type Verdict struct {
 func (l Limit) Take(c *Cell, now Micros, n int64) Verdict {
 	switch l.Kind {
 	case KindBucket, KindPace:
-		if uint64(n) > uint64(l.Capacity()) || l.Max <= 0 {
+		if most := l.Capacity(); uint64(n) > uint64(most) || most <= 0 {
 			return Verdict{Never: true}
 		}
 		now = l.steady(c, now)
@@ -85,15 +86,18 @@ func (l Limit) Fit(c *Cell, now Micros, n int64) Verdict {
 
 // Give corrects a grant of n units that Take made at time at: they come back. A
 // negative n takes more instead, whether or not it is there, which is how use above
-// a reservation is debited. A debit that time has already paid back is not paid twice.
+// a reservation is debited. Nothing comes back beyond the capacity. A Window knows its
+// debits and returns none that has left it; a Bucket knows the sum alone, so what time
+// has paid back of a long held grant, and others have taken since, comes back again.
 func (l Limit) Give(c *Cell, now, at Micros, n int64) {
+	n = min(max(n, -MaxCredits), MaxCredits)
 	switch l.Kind {
 	case KindBucket, KindPace:
 		now = l.steady(c, now)
-		c.Used = clampDebt(l.owed(c, now), -n, int64(l.Per))
+		c.Used = addUnits(l.owed(c, now), -n, int64(l.Per))
 		c.At = now
 	case KindSlots:
-		c.Used = max(0, c.Used-n)
+		c.Used = addUnits(c.Used, -n, 1)
 	case KindWindow:
 		l.giveWindow(c, now, at, n)
 	}
@@ -120,7 +124,7 @@ func (l Limit) Cool(c *Cell, now, d Micros) {
 func (l Limit) Idle(c *Cell, now Micros) bool {
 	switch l.Kind {
 	case KindWindow:
-		return c.Log.idle(now, l.Per)
+		return c.Log.Len() == 0 || l.gone(c.Log.At(c.Log.n-1), now)
 	case KindSlots:
 		return c.Used == 0
 	}
@@ -198,18 +202,19 @@ func (l Limit) tolerance() int64 {
 
 // owed is the debt of c at time now, which must not be before c.At.
 func (l Limit) owed(c *Cell, now Micros) int64 {
-	elapsed, rate := int64(now-c.At), l.rate()
-	if c.Used <= 0 || rate <= 0 {
+	rate := l.rate()
+	if c.Used <= 0 || rate <= 0 || now <= c.At {
 		return max(0, c.Used)
 	}
-	if elapsed <= 0 {
-		return c.Used
-	}
-	if elapsed > math.MaxInt64/rate {
+	elapsed := since(now, c.At)
+	if elapsed > uint64(math.MaxInt64/rate) {
 		return 0
 	}
-	return max(0, c.Used-elapsed*rate)
+	return max(0, c.Used-int64(elapsed)*rate)
 }
+
+// since is now - then, exact for any two times of which now is not the earlier.
+func since(now, then Micros) uint64 { return uint64(now) - uint64(then) }
 
 // steady returns a time for this operation that is not before c.At. A caller that read
 // its clock a moment before another is carried forward. A stamp that lies ahead by
@@ -219,7 +224,7 @@ func (l Limit) steady(c *Cell, now Micros) Micros {
 	if c.At <= now {
 		return now
 	}
-	if c.At-now > l.span() {
+	if since(c.At, now) > uint64(l.span()) {
 		c.At = now
 		return now
 	}
@@ -241,16 +246,16 @@ func (l Limit) span() Micros {
 	return l.Per
 }
 
-// clampDebt returns debt + n*per, kept within what the algorithms can add to.
-func clampDebt(debt, n, per int64) int64 {
-	const most = MaxCredits
-	if n > 0 && n > (most-min(debt, most))/max(1, per) {
-		return most
-	}
-	if n < 0 && -(n+1) >= debt/max(1, per) && n < -debt/max(1, per) {
+// addUnits returns debt + n units of per credits each, kept between nothing and
+// [MaxCredits]. n is within MaxCredits of zero.
+func addUnits(debt, n, per int64) int64 {
+	switch most := MaxCredits / max(1, per); {
+	case n > most:
+		return MaxCredits
+	case n < -most:
 		return 0
 	}
-	return max(0, debt+n*per)
+	return min(max(0, debt+n*per), MaxCredits)
 }
 
 func ceilDiv(a, b int64) int64 { return (a + b - 1) / b }

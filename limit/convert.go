@@ -14,6 +14,7 @@ func (l Limit) Convert(from Limit, c Cell, now Micros) Cell {
 		return c
 	}
 	if l.Kind == KindWindow && from.Kind == KindWindow {
+		from.expire(&c, max(now, c.At))
 		return c
 	}
 	if l.Kind == KindCooldown || from.Kind == KindCooldown {
@@ -47,8 +48,10 @@ func (l Limit) holding(n int64, now Micros) Cell {
 		return Cell{}
 	}
 	switch l.Kind {
-	case KindBucket, KindPace:
-		c.Used = clampDebt(0, n, int64(l.Per))
+	case KindPace:
+		c.Used = int64(l.Per) // the last start was now at the latest
+	case KindBucket:
+		c.Used = addUnits(0, min(n, MaxCredits), int64(l.Per))
 	case KindWindow:
 		l.debit(&c, now, n)
 	case KindSlots:

@@ -198,7 +198,7 @@ func (l Limit) OnRelease() bool { return l.Kind == KindSlots }
 func (l Limit) Capacity() int64 {
 	switch l.Kind {
 	case KindBucket:
-		if l.Max == 0 {
+		if l.Max <= 0 {
 			return 0
 		}
 		return l.Burst
@@ -235,7 +235,7 @@ func rateString(max int64, per Micros) string {
 		span Micros
 		name string
 	}{{Second, "s"}, {Minute, "min"}, {Hour, "h"}, {Day, "day"}} {
-		if u.span%per == 0 && max <= math.MaxInt64/int64(u.span/per) {
+		if per > 0 && u.span%per == 0 && max <= math.MaxInt64/int64(u.span/per) {
 			return fmt.Sprintf("%d/%s", max*int64(u.span/per), u.name)
 		}
 	}

@@ -1,7 +1,5 @@
 package limit
 
-import "math"
-
 // WindowEntries is how many debits a Window remembers one by one. A Window of more
 // units merges debits of one per/WindowEntries-th of the window; the merged debit
 // counts until its youngest part has left the window.
@@ -79,9 +77,22 @@ func (g *Log) dropOldest() Debit {
 	return d
 }
 
-func (g *Log) idle(now, per Micros) bool {
-	return g.Len() == 0 || g.At(g.n-1).At+per <= now
+// drop removes the i-th oldest debit.
+func (g *Log) drop(i int) {
+	for ; i < g.n-1; i++ {
+		*g.at(i) = *g.at(i + 1)
+	}
+	g.n--
 }
+
+// gone reports whether d has left the window at time now: a debit at t counts until just
+// before t + Per.
+func (l Limit) gone(d Debit, now Micros) bool {
+	return now > d.At && since(now, d.At) >= uint64(l.Per)
+}
+
+// left is the time until d, which has not left the window at time now, will have.
+func (l Limit) left(d Debit, now Micros) Micros { return l.Per - (now - d.At) }
 
 // fitWindow forgets what has left the window and says whether n more fit, and the time
 // at which they would be debited. Forgetting is no change of state: what has left
@@ -111,24 +122,30 @@ func (l Limit) waitWindow(c *Cell, now Micros, units int64) Micros {
 	for i := range c.Log.Len() {
 		d := c.Log.At(i)
 		if units -= d.N; units <= 0 {
-			return d.At + l.Per - now
+			return l.left(d, now)
 		}
 	}
 	return l.Per
 }
 
 // debit adds n units at now, into the youngest debit if it is of the same instant or,
-// for a large Window, of the same step. The merged debit takes the younger time.
+// for a large Window or a long log, of the same step. The merged debit takes the younger
+// time.
 func (l Limit) debit(c *Cell, now Micros, n int64) {
 	c.At = now
-	c.Used = min(c.Used+n, math.MaxInt64/2)
+	n = min(n, MaxCredits-c.Used)
+	if n <= 0 {
+		return
+	}
+	c.Used += n
 	if c.Log == nil {
 		c.Log = new(Log)
 	}
 	if k := c.Log.n; k > 0 {
 		last := c.Log.at(k - 1)
-		if last.At == now || l.Max > WindowEntries && l.step(last.At) == l.step(now) {
-			last.At, last.N = now, min(last.N+n, math.MaxInt64/2)
+		coarse := l.Max > WindowEntries || k >= WindowEntries
+		if last.At == now || coarse && l.step(last.At) == l.step(now) {
+			last.At, last.N = now, last.N+n
 			return
 		}
 	}
@@ -138,21 +155,21 @@ func (l Limit) debit(c *Cell, now Micros, n int64) {
 // step numbers the parts of the window whose debits may be merged.
 func (l Limit) step(t Micros) Micros { return t / max(1, l.Per/WindowEntries) }
 
-// expire drops the debits that have left the window: a debit at t counts until just
-// before t + Per.
+// expire drops the debits that have left the window.
 func (l Limit) expire(c *Cell, now Micros) {
-	for c.Log.Len() > 0 && c.Log.At(0).At+l.Per <= now {
+	for c.Log.Len() > 0 && l.gone(c.Log.At(0), now) {
 		c.Used -= c.Log.dropOldest().N
 	}
 }
 
-// giveWindow takes n units out of the debit that was made at time at. If it has left
-// the window they are back already.
+// giveWindow takes n units out of the debit that was made at time at, or that it was
+// merged into. If it has left the window, or was reset away, they are back already: what
+// is left in the log is other callers'.
 func (l Limit) giveWindow(c *Cell, now, at Micros, n int64) {
 	now = l.steadyWindow(c, now)
 	l.expire(c, now)
 	if n < 0 {
-		l.debit(c, now, -max(n, -MaxCredits))
+		l.debit(c, now, -n)
 		return
 	}
 	for i := range c.Log.Len() {
@@ -160,9 +177,15 @@ func (l Limit) giveWindow(c *Cell, now, at Micros, n int64) {
 		if d.At < at {
 			continue
 		}
+		if d.At > at && l.step(d.At) != l.step(at) {
+			return
+		}
 		back := min(n, d.N)
 		d.N -= back
 		c.Used -= back
+		if d.N == 0 {
+			c.Log.drop(i)
+		}
 		return
 	}
 }
@@ -172,7 +195,7 @@ func (l Limit) steadyWindow(c *Cell, now Micros) Micros {
 	if c.At <= now {
 		return now
 	}
-	if c.At-now <= l.Per {
+	if since(c.At, now) <= uint64(l.Per) {
 		return c.At
 	}
 	c.At = now
@@ -186,23 +209,22 @@ func (l Limit) steadyWindow(c *Cell, now Micros) Micros {
 func (l Limit) levelWindow(c *Cell, now Micros) Level {
 	v := Level{Max: l.Max, Left: l.Max}
 	now = max(now, c.At)
-	used, oldest := int64(0), Micros(0)
+	used := int64(0)
 	for i := range c.Log.Len() {
 		d := c.Log.At(i)
-		if d.At+l.Per <= now || d.N == 0 {
+		if l.gone(d, now) {
 			continue
 		}
 		if used == 0 {
-			oldest = d.At
+			v.Next = l.left(d, now)
 		}
 		used += d.N
-		v.Full = d.At + l.Per - now
+		v.Full = l.left(d, now)
 	}
 	if used == 0 {
 		return v
 	}
 	v.Left = max(0, l.Max-used)
-	v.Next = oldest + l.Per - now
 	if over := used - l.Max; over >= 0 {
 		v.Next = l.waitLive(c, now, over+1)
 	}
@@ -213,11 +235,11 @@ func (l Limit) levelWindow(c *Cell, now Micros) Level {
 func (l Limit) waitLive(c *Cell, now Micros, units int64) Micros {
 	for i := range c.Log.Len() {
 		d := c.Log.At(i)
-		if d.At+l.Per <= now {
+		if l.gone(d, now) {
 			continue
 		}
 		if units -= d.N; units <= 0 {
-			return d.At + l.Per - now
+			return l.left(d, now)
 		}
 	}
 	return l.Per
