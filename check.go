@@ -48,7 +48,7 @@ func (c *Controller) Check(ctx context.Context, call Call) (*Explanation, error)
 	d := &Decision{WantLevels: true}
 	p := c.policy.Load()
 	d.reset(c, p)
-	e := &Explanation{Admitted: d.plan(&call)}
+	e := &Explanation{Admitted: d.plan(p, &call)}
 	if e.Admitted && len(d.steps) > 0 {
 		ok, err := d.apply(ctx, ledger.Peek)
 		if err != nil {
@@ -57,7 +57,7 @@ func (c *Controller) Check(ctx context.Context, call Call) (*Explanation, error)
 		e.Admitted = ok
 	}
 	if !e.Admitted {
-		e.Refusal = d.refusal.Clone()
+		e.Refusal = d.Refusal().Clone()
 	}
 	for _, r := range p.rules {
 		e.Rules = append(e.Rules, d.explain(r, &call))

@@ -24,6 +24,8 @@ type compiled struct {
 	pools map[uint64]place
 	// waits is true if some rule has a queue.
 	waits bool
+	// holds is true if some rule has slots.
+	holds bool
 	// maxHold is true if some rule frees slots by itself.
 	maxHold bool
 }
@@ -283,6 +285,7 @@ func (r *rule) match(call *Call) bool {
 func (p *compiled) add(r *rule) {
 	p.rules = append(p.rules, r)
 	p.waits = p.waits || r.line != nil
+	p.holds = p.holds || r.holds
 	p.maxHold = p.maxHold || r.MaxHold > 0
 	for i := range r.limits {
 		l := &r.limits[i]

@@ -126,7 +126,7 @@ func (c *Controller) finish(call *Call, d *Decision, ok bool, err error) (Admiss
 		return Admission{d, d.generation.Load()}, nil
 	}
 	if err == nil {
-		err = d.refusal.Clone()
+		err = d.Refusal().Clone()
 	}
 	d.generation.Add(1)
 	decisions.Put(d)
@@ -142,13 +142,10 @@ func (c *Controller) finish(call *Call, d *Decision, ok bool, err error) (Admiss
 // collector: it is for whoever refuses much.
 func (c *Controller) Try(ctx context.Context, call *Call, d *Decision) (bool, error) {
 	ok, err := c.begin(ctx, call, d)
-	if err != nil {
-		return false, err
-	}
-	if c.observe != nil {
+	if err == nil && c.observe != nil {
 		c.report(call, d, ok, nil)
 	}
-	return ok, nil
+	return ok && err == nil, err
 }
 
 // ErrInUse is returned by Try for a Decision whose admission still holds slots.
@@ -156,22 +153,19 @@ var ErrInUse = errors.New("sluice: the decision's admission still holds slots; r
 
 // begin decides about call without waiting and without telling anybody.
 func (c *Controller) begin(ctx context.Context, call *Call, d *Decision) (bool, error) {
-	if c.closed.Load() {
+	switch {
+	case c.closed.Load():
 		return false, ErrClosed
-	}
-	if ctx.Err() != nil {
+	case ctx.Err() != nil:
 		return false, context.Cause(ctx)
-	}
-	if d.taken && d.holding {
+	case d.holding:
 		return false, ErrInUse
 	}
 	if d.lent || d.pooled {
 		d.generation.Add(1)
 		d.lent = false
 	}
-	d.taken = false
-	d.id = ledger.ID{}
-	if call.ID != "" {
+	if call.ID != "" || !d.id.Zero() {
 		d.id = c.hash.id(call.ID)
 	}
 	return c.decide(ctx, call, d, c.room.tickets.Load()+1, nil)
@@ -182,11 +176,7 @@ func (c *Controller) begin(ctx context.Context, call *Call, d *Decision) (bool, 
 func (c *Controller) decide(ctx context.Context, call *Call, d *Decision, ticket uint64, own *waitLine) (bool, error) {
 	p := c.policy.Load()
 	d.reset(c, p)
-	d.WantLevels = d.WantLevels || c.observe != nil
-	if !d.plan(call) {
-		return false, nil
-	}
-	if p.waits && c.ahead(d, ticket, own) {
+	if !d.plan(p, call) || p.waits && c.ahead(d, ticket, own) {
 		return false, nil
 	}
 	if len(d.steps) == 0 {
@@ -244,7 +234,7 @@ func (d *Decision) expireHolds(generation uint64, start time.Time) {
 func (c *Controller) Cool(ctx context.Context, call Call, delay time.Duration) error {
 	d := new(Decision)
 	d.reset(c, c.policy.Load())
-	if !d.plan(&call) {
+	if !d.plan(d.policy, &call) {
 		return d.refusal.Clone()
 	}
 	return c.cool(ctx, d.steps, d.places, delay)

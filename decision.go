@@ -36,6 +36,7 @@ type Decision struct {
 	waited  time.Duration
 	pooled  bool
 	fresh   bool // the last call was under another policy
+	refused bool // refusal is still to be made from res
 	lent    bool // an Admission is about, so that the next call needs a new generation
 
 	degraded bool
@@ -71,33 +72,29 @@ type match struct {
 
 // reset makes d ready for a call.
 func (d *Decision) reset(c *Controller, p *compiled) {
-	if d.c == nil {
-		d.matched, d.steps, d.places = d.matchedArr[:0], d.stepsArr[:0], d.placesArr[:0]
-	}
-	d.fresh = d.policy != p
-	if d.fresh {
+	if d.fresh = d.policy != p; d.fresh {
+		if d.c == nil {
+			d.matched, d.steps, d.places = d.matchedArr[:0], d.stepsArr[:0], d.placesArr[:0]
+		}
 		d.c, d.policy = c, p
+		d.WantLevels = d.WantLevels || c.observe != nil
 	}
-	d.matched, d.steps, d.places = d.matched[:0], d.steps[:0], d.places[:0]
-	d.levels = d.levels[:0]
-	d.degraded, d.replayed = false, false
-	d.waited, d.wait, d.behind, d.nsums = 0, 0, nil, 0
-	d.refusal.Reason = ReasonNone
+	d.matched, d.steps, d.places, d.levels = d.matched[:0], d.steps[:0], d.places[:0], d.levels[:0]
+	d.taken, d.degraded, d.replayed = false, false, false
+	d.waited, d.behind, d.nsums = 0, nil, 0
+	d.refused, d.refusal.Reason = false, ReasonNone
 }
 
-// plan finds the rules that match call and lays out the steps to take. It reports
+// plan finds the rules of p that match call and lays out the steps to take. It reports
 // false, with the refusal filled in, if the call cannot be decided by the store.
-func (d *Decision) plan(call *Call) bool {
-	for _, r := range d.policy.candidates(call.Kind) {
+func (d *Decision) plan(p *compiled, call *Call) bool {
+	for _, r := range p.candidates(call.Kind) {
 		if !r.match(call) {
 			continue
 		}
 		m := match{rule: r}
-		switch d.group(call, &m) {
-		case MissingSkip:
-			continue
-		case MissingDeny:
-			if !r.Shadow {
+		if missing := d.group(call, &m); missing != MissingIP {
+			if missing == MissingDeny && !r.Shadow {
 				d.refusePermanent(ReasonMissing, r.ID)
 				return false
 			}
@@ -108,14 +105,12 @@ func (d *Decision) plan(call *Call) bool {
 			l := &r.limits[i]
 			n := int64(1)
 			if call.Cost != nil || !l.single {
-				n = r.cost(l, call)
+				if n = r.cost(l, call); n < 0 {
+					d.refusePermanent(ReasonInvalid, r.ID)
+					return false
+				}
 			}
-			if n < 0 {
-				d.refusePermanent(ReasonInvalid, r.ID)
-				return false
-			}
-			d.addStep(r, l)
-			s := &d.steps[len(d.steps)-1]
+			s := d.addStep(r, l)
 			s.Key, s.N = ledger.Key{Group: m.group, Cell: mix(l.salt, m.base)}, n
 		}
 	}
@@ -125,17 +120,19 @@ func (d *Decision) plan(call *Call) bool {
 // addStep appends the step of a limit, all but its key and number of units. A caller
 // who asks the same again and again finds the step of its last call there, and is spared
 // the copy: under one policy a pool belongs to one limit.
-func (d *Decision) addStep(r *rule, l *ruleLimit) {
+func (d *Decision) addStep(r *rule, l *ruleLimit) *ledger.Step {
 	d.places = append(d.places, place{r, l})
-	if n := len(d.steps); n < cap(d.steps) {
-		d.steps = d.steps[:n+1]
-		if d.steps[n].Pool == l.salt && !d.fresh {
-			return
-		}
-		d.steps[n] = l.step
-		return
+	n := len(d.steps)
+	if n == cap(d.steps) {
+		d.steps = append(d.steps, l.step)
+		return &d.steps[n]
 	}
-	d.steps = append(d.steps, l.step)
+	d.steps = d.steps[:n+1]
+	s := &d.steps[n]
+	if d.fresh || s.Pool != l.salt {
+		*s = l.step
+	}
+	return s
 }
 
 // sum hashes the value v of a dimension, each dimension at most once a call.
@@ -210,7 +207,7 @@ func (d *Decision) apply(ctx context.Context, op ledger.Op) (bool, error) {
 	case ledger.Replayed:
 		d.adopt(res)
 	case ledger.Refused:
-		d.refuse(res)
+		d.refused = true
 		return false, nil
 	case ledger.Conflict:
 		d.refusePermanent(ReasonInvalid, "")
@@ -238,7 +235,7 @@ func fingerprint(steps []ledger.Step) uint64 {
 func (d *Decision) grant(at limit.Micros) {
 	d.at, d.taken, d.holding = at, true, !d.id.Zero()
 	d.settled = d.settled[:0]
-	for i := range d.matched {
+	for i := 0; d.policy.holds && i < len(d.matched); i++ {
 		d.holding = d.holding || d.matched[i].rule.holds
 	}
 }
@@ -256,9 +253,10 @@ func (d *Decision) adopt(res *ledger.Result) {
 	d.policy = nil // the steps are the record's, not the policy's; see addStep
 }
 
-// refuse turns the store's refusal into ours. The first refusing rule in configuration
+// refuse turns the store's refusal into ours, when somebody asks for it. The first refusing rule in configuration
 // order is the rule, and the wait is the largest.
 func (d *Decision) refuse(res *ledger.Result) {
+	d.refused = false
 	d.noRefusal()
 	byTime := true
 	var wait limit.Micros
@@ -342,7 +340,7 @@ func (d *Decision) storeFailed(ctx context.Context, err error) (bool, error) {
 // Admission returns the admission that Try has made, and the zero Admission if it
 // refused.
 func (d *Decision) Admission() Admission {
-	if d.c == nil || d.refusal.Reason != ReasonNone {
+	if d.c == nil || d.refused || d.refusal.Reason != ReasonNone {
 		return Admission{}
 	}
 	d.lent = true
@@ -352,6 +350,9 @@ func (d *Decision) Admission() Admission {
 // Refusal returns why Try refused, or nil. It is overwritten by the next Try; use
 // [Refusal.Clone] to keep it.
 func (d *Decision) Refusal() *Refusal {
+	if d.refused {
+		d.refuse(&d.res[0])
+	}
 	if d.refusal.Reason == ReasonNone {
 		return nil
 	}
@@ -360,7 +361,12 @@ func (d *Decision) Refusal() *Refusal {
 
 // Levels returns where the matching limits stand after the decision, in configuration
 // order, if WantLevels was set. It is overwritten by the next Try.
-func (d *Decision) Levels() []Level { return d.levels }
+func (d *Decision) Levels() []Level {
+	if d.refused {
+		d.refuse(&d.res[0])
+	}
+	return d.levels
+}
 
 // Degraded reports whether the store did not answer and the rules' OnStoreError decided.
 func (d *Decision) Degraded() bool { return d.degraded }

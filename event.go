@@ -56,7 +56,7 @@ func (c *Controller) report(call *Call, d *Decision, ok bool, err error) {
 	if c.observe == nil {
 		return
 	}
-	e := &d.event
+	refusal, e := d.Refusal(), &d.event
 	*e = Event{
 		Call: call, Waited: d.waited, Degraded: d.degraded, Err: err,
 		Levels: d.levels, Rules: e.Rules[:0],
@@ -65,7 +65,7 @@ func (c *Controller) report(call *Call, d *Decision, ok bool, err error) {
 	case err != nil:
 		e.Outcome = Cancelled
 	case !ok:
-		e.Outcome, e.Refusal = Refused, &d.refusal
+		e.Outcome, e.Refusal = Refused, refusal
 	}
 	outs := d.res[0].Outcomes
 	step := 0

@@ -16,8 +16,12 @@ func newHasher() hasher { return hasher{maphash.MakeSeed(), maphash.MakeSeed()} 
 
 func (h *hasher) sum(s string) uint64 { return maphash.String(h.values, s) }
 
+// id is the zero ID for the empty string.
 func (h *hasher) id(s string) ledger.ID {
-	return ledger.ID{Hi: h.sum(s), Lo: maphash.String(h.ids, s) | 1} // never the zero ID
+	if s == "" {
+		return ledger.ID{}
+	}
+	return ledger.ID{Hi: h.sum(s), Lo: maphash.String(h.ids, s) | 1} // Lo is never zero
 }
 
 // mix combines two hashes so that the result depends on every bit of both and on their

@@ -85,7 +85,7 @@ func (c *Controller) ahead(d *Decision, ticket uint64, own *waitLine) bool {
 		ahead := l != nil && l != own && l.queue.Ahead(ticket)
 		c.room.mu.Unlock()
 		if ahead {
-			d.behind = m
+			d.behind, d.wait = m, 0
 			d.refusal = Refusal{
 				Reason: reasonOf(&m.rule.limits[0], new(limit.Verdict)), Rule: m.rule.ID,
 				Violated: append(d.refusal.Violated[:0], m.rule.ID),
@@ -100,12 +100,14 @@ func (c *Controller) ahead(d *Decision, ticket uint64, own *waitLine) bool {
 // the refusal as it is to be answered, unless every refusing rule lets the call wait
 // and the wait can end in time.
 func (c *Controller) mayWait(ctx context.Context, d *Decision, arrived time.Time) *match {
-	switch d.refusal.Reason {
-	case ReasonRate, ReasonConcurrency, ReasonBudget, ReasonCooldown:
+	switch r := d.Refusal(); {
+	case r.Permanent:
+		return nil
+	case r.Reason == ReasonRate, r.Reason == ReasonConcurrency, r.Reason == ReasonBudget, r.Reason == ReasonCooldown:
 	default:
 		return nil
 	}
-	if d.behind != nil || d.refusal.Permanent {
+	if d.behind != nil {
 		return d.behind
 	}
 	var first *match
