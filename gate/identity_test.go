@@ -1,0 +1,189 @@
+package gate_test
+
+import (
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/gate"
+	"github.com/sluicegate/sluice/gate/identity"
+)
+
+// limitOf returns X-RateLimit-Limit, which tells the tier in these tests.
+func limitOf(h http.Handler, r *http.Request) string {
+	return do(h, r).Header.Get("X-RateLimit-Limit")
+}
+
+// tiers are rules whose limits tell them apart.
+func tiers() []sluice.Rule {
+	return []sluice.Rule{
+		on(perHour("tier-anonymous", 20, "http"), sluice.Tier, "anonymous"),
+		on(perHour("tier-standard", 200, "http"), sluice.Tier, "standard"),
+		on(perHour("tier-premium", 1000, "http"), sluice.Tier, "premium"),
+		on(perHour("tier-system", 5000, "http"), sluice.Tier, "system"),
+	}
+}
+
+var tierNames = []string{"anonymous", "standard", "premium", "system"}
+
+func TestAPIKeys(t *testing.T) {
+	standard, line1 := newKey(t, identity.KeyRecord{Name: "a"})
+	premium, line2 := newKey(t, identity.KeyRecord{Name: "b", Tier: "premium"})
+	unheard, line3 := newKey(t, identity.KeyRecord{Name: "c", Tier: "gold"})
+	system, line4 := newKey(t, identity.KeyRecord{Name: "d", Tier: "system"})
+	o := gate.Options{Identity: identity.Options{Keys: keys(t, line1, line2, line3, line4), Tiers: tierNames}}
+
+	t.Run("B-3 B-6 B-7 B-8 the key's record chooses the tier", func(t *testing.T) {
+		h := newGate(t, open(t, tiers()...), o).Handler(ok)
+		for _, c := range []struct{ key, limit string }{
+			{standard, "200"}, {premium, "1000"}, {system, "5000"}, {"", "20"},
+		} {
+			expect(t, "limit", limitOf(h, request("GET", "/", "X-API-Key", c.key)), c.limit)
+		}
+	})
+	t.Run("B-9 a tier that does not exist is the default one", func(t *testing.T) {
+		h := newGate(t, open(t, tiers()...), o).Handler(ok)
+		expect(t, "limit", limitOf(h, request("GET", "/", "X-API-Key", unheard)), "200")
+	})
+	t.Run("B-W5 I-029 one key is one bucket, whatever header carries it", func(t *testing.T) {
+		h := newGate(t, open(t, perHour("key", 4, "http")), o).Handler(ok)
+		got := statuses(h,
+			request("GET", "/", "X-API-Key", standard), request("GET", "/", "Authorization", "Bearer "+standard),
+			request("GET", "/", "Authorization", "ApiKey "+standard), request("GET", "/", "authorization", "bearer  "+standard),
+			request("GET", "/", "Authorization", "Bearer "+standard), request("GET", "/", "X-API-Key", standard),
+			request("GET", "/", "X-API-Key", premium))
+		expectList(t, "statuses", got, []int{200, 200, 200, 200, 429, 429, 200})
+	})
+	t.Run("I-029 a scheme that is not Bearer carries nothing", func(t *testing.T) {
+		h := newGate(t, open(t, tiers()...), o).Handler(ok)
+		expect(t, "limit", limitOf(h, request("GET", "/", "Authorization", "xBearer "+standard)), "20")
+	})
+	t.Run("I-020 a random second credential changes nothing", func(t *testing.T) {
+		h := newGate(t, open(t, perHour("key", 3, "http")), o).Handler(ok)
+		n := admitted(h, 10, func(i int) *http.Request {
+			return request("GET", "/", "Authorization", "Bearer "+standard, "X-API-Key", "junk"+strconv.Itoa(i))
+		})
+		expect(t, "admitted", n, 3)
+	})
+	t.Run("I-021 I-026 D9 an unverified key is its sender's address", func(t *testing.T) {
+		h := newGate(t, open(t, perHour("ip", 5, "http")), o).Handler(ok)
+		n := admitted(h, 1000, func(i int) *http.Request {
+			return request("GET", "/", "Authorization", "Bearer junk"+strconv.Itoa(i))
+		})
+		expect(t, "admitted", n, 5)
+	})
+	t.Run("D9 reject answers 401 and nothing is debited", func(t *testing.T) {
+		o := o
+		o.Identity.Unverified = identity.Reject
+		h := newGate(t, open(t, perHour("ip", 2, "http")), o).Handler(ok)
+		resp := do(h, request("GET", "/", "X-API-Key", "junk"))
+		expect(t, "status", resp.StatusCode, 401)
+		expect(t, "challenge", resp.Header.Get("WWW-Authenticate"), `Bearer realm="api"`)
+		expectList(t, "without a key", statuses(h, request("GET", "/"), request("GET", "/"), request("GET", "/")), []int{200, 200, 429})
+	})
+	t.Run("D9 accept gives each key a bucket, for an application that checks keys itself", func(t *testing.T) {
+		h := newGate(t, open(t, perHour("key", 1, "http")), gate.Options{Identity: identity.Options{Unverified: identity.Accept}}).Handler(ok)
+		got := statuses(h,
+			request("GET", "/", "X-API-Key", "a"), request("GET", "/", "Authorization", "Bearer a"),
+			request("GET", "/", "X-API-Key", "b"))
+		expectList(t, "statuses", got, []int{200, 429, 200})
+	})
+	t.Run("a gate without a key file does not judge keys", func(t *testing.T) {
+		h := newGate(t, open(t, perHour("auth", 0, "auth-failure"), perHour("ip", 2, "http")), gate.Options{}).Handler(ok)
+		got := statuses(h, request("GET", "/", "X-API-Key", "a"), request("GET", "/", "X-API-Key", "b"), request("GET", "/"))
+		expectList(t, "statuses", got, []int{200, 200, 429})
+	})
+}
+
+func TestAuthFailures(t *testing.T) {
+	raw, line := newKey(t, identity.KeyRecord{})
+	o := gate.Options{Identity: identity.Options{Keys: keys(t, line), Unverified: identity.Reject}}
+	bad := func() *http.Request { return request("GET", "/", "X-API-Key", "wrong") }
+	good := func() *http.Request { return request("GET", "/", "X-API-Key", raw) }
+
+	t.Run("I-101 after five failures the right key is refused before it is looked at", func(t *testing.T) {
+		h := newGate(t, open(t, perHour("auth", 5, "auth-failure", sluice.IP)), o).Handler(ok)
+		expectList(t, "statuses", statuses(h, bad(), bad(), bad(), bad(), bad(), good(), bad()),
+			[]int{401, 401, 401, 401, 401, 429, 429})
+		expectList(t, "without a credential", statuses(h, request("GET", "/")), []int{200})
+	})
+	t.Run("I-033 the guesser's address pays, not the account", func(t *testing.T) {
+		h := newGate(t, open(t, perHour("auth", 5, "auth-failure", sluice.IP)), o).Handler(ok)
+		for range 60 {
+			do(h, bad())
+		}
+		expectList(t, "the owner from elsewhere", statuses(h, from("198.51.100.1:1", good())), []int{200})
+	})
+	t.Run("a reset by an operator counts at once", func(t *testing.T) {
+		ctl := open(t, perHour("auth", 1, "auth-failure", sluice.IP))
+		h := newGate(t, ctl, o).Handler(ok)
+		expectList(t, "before", statuses(h, bad(), good()), []int{401, 429})
+		if _, err := ctl.Reset(t.Context(), "ip:203.0.113.9"); err != nil {
+			t.Fatal(err)
+		}
+		expectList(t, "after", statuses(h, good()), []int{200})
+	})
+	t.Run("I-020 a good credential beside a bad one passes, and the failure is counted", func(t *testing.T) {
+		ctl := open(t, perHour("auth", 2, "auth-failure", sluice.IP))
+		h := newGate(t, ctl, o).Handler(ok)
+		got := statuses(h, request("GET", "/", "Authorization", "Bearer "+raw, "X-API-Key", "junk"), bad(), good())
+		expectList(t, "statuses", got, []int{200, 401, 429})
+	})
+}
+
+func TestTenants(t *testing.T) {
+	raw, line := newKey(t, identity.KeyRecord{})
+	owned, line2 := newKey(t, identity.KeyRecord{Tenant: "acme"})
+	proxies := gate.ClientIP{Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
+	withTenant := func(id string, headers ...string) *http.Request {
+		return request("GET", "/", append(headers, "X-Tenant-ID", id)...)
+	}
+	t.Run("I-024 B-W2 rotating the header buys nothing", func(t *testing.T) {
+		h := newGate(t, open(t, perHour("ip", 120, "http")), gate.Options{}).Handler(ok)
+		n := admitted(h, 150, func(i int) *http.Request { return withTenant(strconv.Itoa(i)) })
+		expect(t, "admitted", n, 120)
+	})
+	t.Run("B-5 from a trusted proxy it is the caller", func(t *testing.T) {
+		o := gate.Options{ClientIP: proxies, Identity: identity.Options{Tenant: identity.Tenant{From: identity.FromTrusted}}}
+		h := newGate(t, open(t, perHour("tenant", 1, "http")), o).Handler(ok)
+		got := statuses(h, from("10.0.0.1:1", withTenant("acme")), from("10.0.0.2:1", withTenant("  acme ")),
+			from("10.0.0.1:1", withTenant("other")), withTenant("third"), withTenant("fourth"))
+		expectList(t, "statuses", got, []int{200, 429, 200, 200, 429})
+	})
+	t.Run("I-025 nobody drains a victim's tenant", func(t *testing.T) {
+		o := gate.Options{Identity: identity.Options{Keys: keys(t, line, line2)}}
+		h := newGate(t, open(t, perHour("tenant", 2, "http", sluice.Tenant)), o).Handler(ok)
+		attack := func() *http.Request { return withTenant("acme", "X-API-Key", raw) }
+		expectList(t, "attacker", statuses(h, attack(), attack(), attack()), []int{200, 200, 429})
+		expectList(t, "owner", statuses(h, request("GET", "/", "X-API-Key", owned)), []int{200})
+	})
+	t.Run("D9 a tenant from the record is not changed by the header", func(t *testing.T) {
+		o := gate.Options{Identity: identity.Options{Keys: keys(t, line, line2)}}
+		h := newGate(t, open(t, perHour("tenant", 1, "http", sluice.Tenant)), o).Handler(ok)
+		got := statuses(h, withTenant("a", "X-API-Key", owned), withTenant("b", "X-API-Key", owned))
+		expectList(t, "statuses", got, []int{200, 429})
+	})
+	t.Run("D9 anyone believes everybody", func(t *testing.T) {
+		o := gate.Options{Identity: identity.Options{Tenant: identity.Tenant{From: identity.FromAnyone, Tier: "premium"}, Tiers: tierNames}}
+		h := newGate(t, open(t, tiers()...), o).Handler(ok)
+		expect(t, "limit", limitOf(h, withTenant("a")), "1000")
+	})
+	t.Run("I-045 a blank tenant is none", func(t *testing.T) {
+		o := gate.Options{Identity: identity.Options{Tenant: identity.Tenant{From: identity.FromAnyone}, Tiers: tierNames}}
+		h := newGate(t, open(t, tiers()...), o).Handler(ok)
+		for _, id := range []string{"", "  ", strings.Repeat("x", 200), "a\x01b"} {
+			expect(t, "limit", limitOf(h, withTenant(id)), "20")
+		}
+	})
+	t.Run("I-010 I-044 a rule on tenants says what a call without one is", func(t *testing.T) {
+		fallback, deny := perHour("fallback", 1, "http", sluice.Tenant), perHour("deny", 1, "http", sluice.Tenant)
+		deny.Missing = sluice.MissingDeny
+		h := newGate(t, open(t, fallback), gate.Options{}).Handler(ok)
+		expectList(t, "by default by address", statuses(h, request("GET", "/"), request("GET", "/")), []int{200, 429})
+		h = newGate(t, open(t, deny), gate.Options{}).Handler(ok)
+		expectList(t, "denied", statuses(h, request("GET", "/")), []int{403})
+	})
+}
