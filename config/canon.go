@@ -21,6 +21,10 @@ func (n *node) canon(t reflect.Type, f fieldInfo, at string, report func(Problem
 		for i := range n.fields {
 			n.fields[i].value.canon(elem, fieldInfo{}, join(at, n.fields[i].name), report)
 		}
+	case n.bare() && t.Kind() == reflect.Slice && isStruct(t.Elem()) && shorthandOf(t.Elem()) != "":
+		one := *n
+		one.expand(t.Elem())
+		*n = node{pos: n.pos, kind: list, items: []*node{&one}}
 	case n.kind == list && t.Kind() == reflect.Slice:
 		for i, item := range n.items {
 			item.canon(t.Elem(), fieldInfo{}, fmt.Sprintf("%s[%d]", at, i), report)

@@ -119,7 +119,7 @@ func (d *decoder) list(n *node, v reflect.Value, f fieldInfo, key string) {
 	items := n.items
 	switch elem := v.Type().Elem(); {
 	case n.kind == list:
-	case n.kind == mapping || isStruct(elem) && shorthandOf(elem) == "":
+	case n.kind == mapping || isStruct(elem):
 		d.fail(n, key, CodeType, "must be a list, not %s", n.kind)
 		return
 	default:

@@ -10,11 +10,11 @@ import (
 // fills. docs/guide/configuration.md contains it.
 func Reference() string {
 	w := reference{docs: comments(), seen: map[reflect.Type]bool{}}
-	w.section("The file", reflect.TypeFor[Root]())
+	w.link(reflect.TypeFor[Root]())
 	for len(w.queue) > 0 {
 		next := w.queue[0]
 		w.queue = w.queue[1:]
-		w.section(next.title, next.typ)
+		w.section(next)
 	}
 	return w.b.String()
 }
@@ -23,16 +23,11 @@ type reference struct {
 	b     strings.Builder
 	docs  map[string]string
 	seen  map[reflect.Type]bool
-	queue []referenced
+	queue []reflect.Type // sections to write
 }
 
-type referenced struct {
-	title string
-	typ   reflect.Type
-}
-
-func (w *reference) section(title string, t reflect.Type) {
-	fmt.Fprintf(&w.b, "### %s\n\n%s\n\n| key | value | default | meaning |\n|---|---|---|---|\n", title, w.docs[t.Name()])
+func (w *reference) section(t reflect.Type) {
+	fmt.Fprintf(&w.b, "### %s\n\n%s\n\n| key | value | default | meaning |\n|---|---|---|---|\n", t.Name(), w.docs[t.Name()])
 	for _, f := range describe(t).fields {
 		keys := make([]string, 0, 1+len(f.aliases))
 		for _, key := range append([]string{f.key}, f.aliases...) {
@@ -63,16 +58,13 @@ func (w *reference) value(f fieldInfo) string {
 	return what
 }
 
+// link names the section of a struct, which is written once.
 func (w *reference) link(t reflect.Type) string {
-	title := spell(strings.ToLower(t.Name()[:1])+t.Name()[1:], " ")
-	if strings.ToUpper(t.Name()[:2]) == t.Name()[:2] {
-		title = t.Name() // an initialism
-	}
 	if !w.seen[t] {
 		w.seen[t] = true
-		w.queue = append(w.queue, referenced{title, t})
+		w.queue = append(w.queue, t)
 	}
-	return fmt.Sprintf("[%s](#%s)", title, strings.ReplaceAll(strings.ToLower(title), " ", "-"))
+	return fmt.Sprintf("[%s](#%s)", t.Name(), strings.ToLower(t.Name()))
 }
 
 func scalarWords(t reflect.Type, f fieldInfo) string {

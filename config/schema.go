@@ -132,8 +132,9 @@ func (s *schemas) typ(f fieldInfo) object {
 		if f.max != "" {
 			list["maxItems"] = number64(f.max)
 		}
-		if shorthandOf(t.Elem()) != "" {
-			return object{"anyOf": []any{list, s.ref(t.Elem())}}
+		if key := shorthandOf(t.Elem()); key != "" {
+			bare, _ := describe(t.Elem()).lookup(key)
+			return object{"anyOf": []any{list, s.typ(bare)}}
 		}
 		return list
 	case t.Kind() == reflect.Slice:

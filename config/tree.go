@@ -40,6 +40,9 @@ func (k kind) String() string {
 	return [...]string{"nothing", "a map", "a list", "text", "a number", "true or false", "a value"}[k]
 }
 
+// bare reports whether n is a single value.
+func (n *node) bare() bool { return n.kind != mapping && n.kind != list && n.kind != null }
+
 // get returns the field with that name, or nil.
 func (n *node) get(name string) *field {
 	for i := range n.fields {
