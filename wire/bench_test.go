@@ -23,8 +23,8 @@ func BenchmarkAnnotate(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			clear(h)
-			for _, key := range [...]string{xLimit, xRemaining, xReset, rateLimit, policy} {
-				h[key] = []string{"1700000000"}
+			for _, key := range [...]field{xLimit, xRemaining, xReset, rateLimit, policy} {
+				h[names[key]] = []string{"1700000000"}
 			}
 		}
 	})

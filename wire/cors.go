@@ -29,11 +29,11 @@ func (c *CORS) check() error {
 
 // exposed returns the value of Access-Control-Expose-Headers.
 func (c *CORS) exposed(fields []string) []string {
-	names := c.Expose
-	if names == nil {
-		names = append([]string{retryAfter}, fields...)
+	list := c.Expose
+	if list == nil {
+		list = append([]string{names[retryAfter]}, fields...)
 	}
-	return []string{strings.Join(names, ", ")}
+	return []string{strings.Join(list, ", ")}
 }
 
 // allow sets the headers for the request's origin. What an outer handler has set stays.

@@ -19,36 +19,41 @@ func appendInteger(b []byte, n int64) []byte {
 // appendBare appends what stands between the quotes of a string. Bytes that a string
 // cannot hold become "_": a name is for telling limits apart, and no reason to send no field at all.
 func appendBare[S ~string](b []byte, s S) []byte {
+	done := 0
 	for i := range len(s) {
-		switch c := s[i]; {
-		case c == '"' || c == '\\':
-			b = append(b, '\\', c)
-		case c < ' ' || c > '~':
+		c := s[i]
+		if ' ' <= c && c <= '~' && c != '"' && c != '\\' {
+			continue
+		}
+		b = append(b, s[done:i]...)
+		done = i // a quote or backslash goes out behind its backslash
+		if c == '"' || c == '\\' {
+			b = append(b, '\\')
+		} else {
 			b = append(b, '_')
-		default:
-			b = append(b, c)
+			done++
 		}
 	}
-	return b
+	return append(b, s[done:]...)
 }
 
 // appendLimits appends a RateLimit list of revision 10: `"burst";r=0;t=7, "slots";r=2`.
 // t is when more quota comes back. A refusal leaves it out for limits that have some
 // left, because no t may be later than Retry-After.
-func appendLimits(b []byte, levels []sluice.Level, ref refusal) []byte {
+func (r *report) appendLimits(b []byte) []byte {
 	start := len(b)
-	for i := range levels {
-		l := &levels[i]
+	for i := range r.levels {
+		l := &r.levels[i]
 		if !shown(l) {
 			continue
 		}
 		if len(b) > start {
 			b = append(b, ", "...)
 		}
-		b = appendName(b, levels, i)
+		b = appendName(b, r.levels, i)
 		b = append(b, ";r="...)
 		b = appendInteger(b, l.Remaining)
-		if l.Next > 0 && l.Kind != slots && (!ref.is || l.Refused || l.Remaining == 0) {
+		if l.Next > 0 && l.Kind != slots && (!r.refused || l.Refused || l.Remaining == 0) {
 			b = append(b, ";t="...)
 			b = appendInteger(b, ceil(l.Next, time.Second))
 		}
@@ -58,17 +63,17 @@ func appendLimits(b []byte, levels []sluice.Level, ref refusal) []byte {
 
 // appendPolicies appends a RateLimit-Policy list of revision 10:
 // `"burst";q=100;w=60, "slots";q=5;qu="concurrent-requests"`.
-func appendPolicies(b []byte, levels []sluice.Level) []byte {
+func (r *report) appendPolicies(b []byte) []byte {
 	start := len(b)
-	for i := range levels {
-		l := &levels[i]
+	for i := range r.levels {
+		l := &r.levels[i]
 		if !shown(l) {
 			continue
 		}
 		if len(b) > start {
 			b = append(b, ", "...)
 		}
-		b = appendName(b, levels, i)
+		b = appendName(b, r.levels, i)
 		b = append(b, ";q="...)
 		b = appendInteger(b, l.Limit)
 		switch {
@@ -119,12 +124,12 @@ func policyName(levels []sluice.Level, i int) (rule, name string) {
 }
 
 // appendDraft7 appends the RateLimit dictionary of revision 07.
-func appendDraft7(b []byte, l *sluice.Level, ref refusal) []byte {
+func (r *report) appendDraft7(b []byte) []byte {
 	b = append(b, "limit="...)
-	b = appendInteger(b, l.Limit)
+	b = appendInteger(b, r.tight.Limit)
 	b = append(b, ", remaining="...)
-	b = appendInteger(b, l.Remaining)
-	if wait, known := resetOf(l, ref); known {
+	b = appendInteger(b, r.tight.Remaining)
+	if wait, known := r.reset(); known {
 		b = append(b, ", reset="...)
 		b = appendInteger(b, ceil(wait, time.Second))
 	}
@@ -133,10 +138,10 @@ func appendDraft7(b []byte, l *sluice.Level, ref refusal) []byte {
 
 // appendOldPolicies appends the RateLimit-Policy list of revisions 04 to 07, in which
 // policies have no names: `100;w=60, 1000;w=86400`.
-func appendOldPolicies(b []byte, levels []sluice.Level) []byte {
+func (r *report) appendOldPolicies(b []byte) []byte {
 	start := len(b)
-	for i := range levels {
-		l := &levels[i]
+	for i := range r.levels {
+		l := &r.levels[i]
 		if !shown(l) {
 			continue
 		}

@@ -49,41 +49,52 @@ func ParseFamily(name string) (Family, error) {
 	return 0, fmt.Errorf("wire: there is no header family %q; there are %s", name, strings.Join(familyNames[:], ", "))
 }
 
-// Names of fields, in the canonical form of net/http.
+// A field is one of the header fields that are written here.
+type field uint8
+
 const (
-	xLimit     = "X-Ratelimit-Limit"
-	xRemaining = "X-Ratelimit-Remaining"
-	xReset     = "X-Ratelimit-Reset"
-	limit      = "Ratelimit-Limit"
-	remaining  = "Ratelimit-Remaining"
-	reset      = "Ratelimit-Reset"
-	rateLimit  = "Ratelimit"
-	policy     = "Ratelimit-Policy"
-	retryAfter = "Retry-After"
+	xLimit field = iota
+	xRemaining
+	xReset
+	limit
+	remaining
+	reset
+	rateLimit
+	policy
+	retryAfter
+
+	fieldCount
 )
 
-func (f Family) fields() []string {
+// names are those of fields in the canonical form of net/http.
+var names = [fieldCount]string{
+	"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset",
+	"Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset",
+	"Ratelimit", "Ratelimit-Policy", "Retry-After",
+}
+
+func (f Family) fields() []field {
 	switch f {
 	case LegacyEpoch, LegacyDelta:
-		return []string{xLimit, xRemaining, xReset}
+		return []field{xLimit, xRemaining, xReset}
 	case Draft6:
-		return []string{limit, remaining, reset, policy}
+		return []field{limit, remaining, reset, policy}
 	}
-	return []string{rateLimit, policy}
+	return []field{rateLimit, policy}
 }
 
 // checkFamilies refuses families that do not exist or would write one field twice.
 func checkFamilies(all []Family) error {
-	owners := map[string]Family{}
+	owners := map[field]Family{}
 	for _, f := range all {
 		if f >= families {
 			return fmt.Errorf("wire: there is no header %v", f)
 		}
-		for _, name := range f.fields() {
-			if owner, taken := owners[name]; taken {
-				return fmt.Errorf("wire: header families %v and %v both send %s; keep one of them", owner, f, name)
+		for _, own := range f.fields() {
+			if owner, taken := owners[own]; taken {
+				return fmt.Errorf("wire: header families %v and %v both send %s; keep one of them", owner, f, names[own])
 			}
-			owners[name] = f
+			owners[own] = f
 		}
 	}
 	return nil

@@ -21,111 +21,117 @@ func (w *Writer) Annotate(h http.Header, levels []sluice.Level, now time.Time) {
 	if w.when == Refused || w.when == Near && !near(levels) {
 		return
 	}
-	w.setFields(h, levels, now, refusal{})
+	w.setFields(h, report{levels: levels, now: now})
 }
 
-// refusal is what fields need to know of one. The zero refusal is an admission.
-type refusal struct {
-	is   bool
-	wait time.Duration
+// A report is what fields tell.
+type report struct {
+	levels  []sluice.Level
+	tight   *sluice.Level // what fields tell that have room for one; nil if none is shown
+	now     time.Time
+	refused bool
+	wait    time.Duration // of a refusal; zero if no time helps
 }
 
-// values collects header values in one piece of text, so that all of them cost two
-// allocations however many there are.
-type values struct {
-	text []byte
-	keys [maxValues]string
+// marks say where in a text the values of header fields end. All values of an answer
+// share one text and so cost two allocations, however many there are. Marks do not hold
+// the text itself, or it could not stay on the stack.
+type marks struct {
+	keys [maxValues]field
 	ends [maxValues]int
 	n    int
 }
 
 const maxValues = 8 // the most that families without a field in common send, and Retry-After
 
-// add ends a value whose text has been appended.
-func (v *values) add(key string) {
-	v.keys[v.n], v.ends[v.n] = key, len(v.text)
-	v.n++
-}
-
-func (v *values) addInt(key string, n int64) {
-	v.text = strconv.AppendInt(v.text, n, 10)
-	v.add(key)
+// end ends a value at the end of the text so far.
+func (m *marks) end(key field, text []byte) {
+	m.keys[m.n], m.ends[m.n] = key, len(text)
+	m.n++
 }
 
 // set moves the values into h. The keys are canonical, so that h needs no help.
-func (v *values) set(h http.Header) {
-	if v.n == 0 {
+func (m *marks) set(h http.Header, b []byte) {
+	if m.n == 0 {
 		return
 	}
-	text, all, start := string(v.text), make([]string, v.n), 0
-	for i, end := range v.ends[:v.n] {
+	text, all, start := string(b), make([]string, m.n), 0
+	for i, end := range m.ends[:m.n] {
 		all[i] = text[start:end]
-		h[v.keys[i]] = all[i : i+1 : i+1]
+		h[names[m.keys[i]]] = all[i : i+1 : i+1]
 		start = end
 	}
 }
 
 // setFields sets the fields of all families, and Retry-After.
-func (w *Writer) setFields(h http.Header, levels []sluice.Level, now time.Time, ref refusal) {
+func (w *Writer) setFields(h http.Header, r report) {
 	var room [512]byte
-	v := values{text: room[:0]}
-	if tight := tightest(levels); tight != nil {
+	var m marks
+	b := room[:0]
+	if r.tight = tightest(r.levels); r.tight != nil {
 		for _, f := range w.families {
-			switch f {
-			case LegacyEpoch, LegacyDelta, Draft6:
-				v.addThree(f, tight, now, ref)
-			case Draft7:
-				v.text = appendDraft7(v.text, tight, ref)
-				v.add(rateLimit)
-			case Draft10:
-				v.text = appendLimits(v.text, levels, ref)
-				v.add(rateLimit)
-				v.text = appendPolicies(v.text, levels)
-				v.add(policy)
-			}
-			if f == Draft6 || f == Draft7 {
-				v.text = appendOldPolicies(v.text, levels)
-				v.add(policy)
-			}
+			b = r.appendFamily(b, &m, f)
 		}
 	}
-	if ref.wait > 0 {
-		v.addInt(retryAfter, ceil(ref.wait, time.Second))
+	if r.wait > 0 {
+		b = strconv.AppendInt(b, ceil(r.wait, time.Second), 10)
+		m.end(retryAfter, b)
 	}
-	v.set(h)
+	m.set(h, b)
 }
 
-// addThree adds limit, remaining and reset. Slots have no reset unless they refused,
-// because no time brings them back.
-func (v *values) addThree(f Family, l *sluice.Level, now time.Time, ref refusal) {
-	names := [3]string{xLimit, xRemaining, xReset}
-	if f == Draft6 {
-		names = [3]string{limit, remaining, reset}
+func (r *report) appendFamily(b []byte, m *marks, f Family) []byte {
+	switch f {
+	case LegacyEpoch, LegacyDelta:
+		b = r.appendThree(b, m, [...]field{xLimit, xRemaining, xReset}, f)
+	case Draft6:
+		b = r.appendThree(b, m, [...]field{limit, remaining, reset}, f)
+		b = r.appendOldPolicies(b)
+		m.end(policy, b)
+	case Draft7:
+		b = r.appendDraft7(b)
+		m.end(rateLimit, b)
+		b = r.appendOldPolicies(b)
+		m.end(policy, b)
+	case Draft10:
+		b = r.appendLimits(b)
+		m.end(rateLimit, b)
+		b = r.appendPolicies(b)
+		m.end(policy, b)
 	}
-	v.addInt(names[0], l.Limit)
-	v.addInt(names[1], l.Remaining)
-	wait, known := resetOf(l, ref)
-	switch {
-	case !known:
-	case f == LegacyEpoch:
-		at := now.Add(wait)
-		seconds := at.Unix()
+	return b
+}
+
+// appendThree appends limit, remaining and reset.
+func (r *report) appendThree(b []byte, m *marks, keys [3]field, f Family) []byte {
+	b = strconv.AppendInt(b, r.tight.Limit, 10)
+	m.end(keys[0], b)
+	b = strconv.AppendInt(b, r.tight.Remaining, 10)
+	m.end(keys[1], b)
+	wait, known := r.reset()
+	if !known {
+		return b
+	}
+	seconds := ceil(wait, time.Second)
+	if f == LegacyEpoch {
+		at := r.now.Add(wait)
+		seconds = at.Unix()
 		if at.Nanosecond() > 0 {
 			seconds++
 		}
-		v.addInt(names[2], seconds)
-	default:
-		v.addInt(names[2], ceil(wait, time.Second))
 	}
+	b = strconv.AppendInt(b, seconds, 10)
+	m.end(keys[2], b)
+	return b
 }
 
-// resetOf returns the time until a limit is whole again, or until a refused call would
-// pass, and whether there is such a time.
-func resetOf(l *sluice.Level, ref refusal) (time.Duration, bool) {
-	if ref.is {
-		return ref.wait, ref.wait > 0
+// reset returns the time until the tightest limit is whole again, or until a refused call
+// would pass, and whether there is such a time: only a release brings slots back.
+func (r *report) reset() (time.Duration, bool) {
+	if r.refused {
+		return r.wait, r.wait > 0
 	}
-	return l.Full, l.Kind != slots
+	return r.tight.Full, r.tight.Kind != slots
 }
 
 // tightest returns the level that single-limit fields tell: a refusing one before

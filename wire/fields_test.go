@@ -197,7 +197,7 @@ func TestFamilies(t *testing.T) {
 	}
 	w := mustNew(t, Options{Families: []Family{LegacyDelta, Draft6}})
 	h := http.Header{}
-	w.setFields(h, []sluice.Level{burst}, now, refusal{wait: 7 * time.Second, is: true})
+	w.setFields(h, report{levels: []sluice.Level{burst}, now: now, refused: true, wait: 7 * time.Second})
 	want := append(w.Fields(), "Retry-After")
 	slices.Sort(want)
 	var got []string
@@ -338,7 +338,7 @@ func TestRefusalFields(t *testing.T) {
 
 func TestEpochRoundsUp(t *testing.T) {
 	h := http.Header{}
-	mustNew(t, Options{}).setFields(h, []sluice.Level{burst}, now, refusal{wait: 5 * time.Second, is: true})
+	mustNew(t, Options{}).setFields(h, report{levels: []sluice.Level{burst}, now: now, refused: true, wait: 5 * time.Second})
 	check(t, h, map[string]string{"X-RateLimit-Reset": "1700000006", "Retry-After": "5"}) // I-073, 7.3
 }
 

@@ -31,7 +31,7 @@ func isGRPC(r *http.Request) bool {
 func (w *Writer) refuseGRPC(rw http.ResponseWriter, r *http.Request, ref *sluice.Refusal) {
 	wait := waitOf(ref)
 	h := rw.Header()
-	w.head(h, r, ref, wait, time.Now())
+	w.head(h, r, ref, wait)
 	h["Content-Type"] = r.Header["Content-Type"]
 	code := grpcCode(w.Status(ref))
 	message := appendReason(make([]byte, 0, 160), ref, wait)

@@ -78,7 +78,7 @@ func appendRequestID(ids []json.RawMessage, m map[string]json.RawMessage) []json
 func (w *Writer) RefuseRPC(rw http.ResponseWriter, r *http.Request, ref *sluice.Refusal, rpc RPC) {
 	wait := waitOf(ref)
 	h := rw.Header()
-	w.head(h, r, ref, wait, time.Now())
+	w.head(h, r, ref, wait)
 	h["Content-Type"] = jsonType
 	status := rpc.Status
 	switch {

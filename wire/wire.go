@@ -92,11 +92,13 @@ func New(o Options) (*Writer, error) {
 // Fields returns the names of the header fields that the Writer's families own, in
 // canonical form.
 func (w *Writer) Fields() []string {
-	var names []string
+	var all []string
 	for _, f := range w.families {
-		names = append(names, f.fields()...)
+		for _, own := range f.fields() {
+			all = append(all, names[own])
+		}
 	}
-	return names
+	return all
 }
 
 // Refuse answers a request with a refusal, before its body is read: a gRPC status if the
@@ -108,18 +110,18 @@ func (w *Writer) Refuse(rw http.ResponseWriter, r *http.Request, ref *sluice.Ref
 		return
 	}
 	status, wait := w.Status(ref), waitOf(ref)
-	w.head(rw.Header(), r, ref, wait, time.Now())
+	w.head(rw.Header(), r, ref, wait)
 	w.writeProblem(rw, r, ref, status, wait)
 }
 
 // head sets what all HTTP refusals have besides their body's type. A refusal must never
 // be stored (RFC 6585, 4), whatever an outer handler has said about the answer.
-func (w *Writer) head(h http.Header, r *http.Request, ref *sluice.Refusal, wait time.Duration, now time.Time) {
+func (w *Writer) head(h http.Header, r *http.Request, ref *sluice.Refusal, wait time.Duration) {
 	h["Cache-Control"] = noStore
 	delete(h, "Age")
 	delete(h, "Expires")
 	w.cors.allow(h, r, w.expose)
-	w.setFields(h, ref.Levels, now, refusal{wait: wait, is: true})
+	w.setFields(h, report{levels: ref.Levels, now: time.Now(), refused: true, wait: wait})
 }
 
 var noStore = []string{"no-store"}
