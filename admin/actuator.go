@@ -169,10 +169,10 @@ func (a *Admin) postReload(w http.ResponseWriter, r *http.Request, who string) {
 func (a *Admin) audit(r *http.Request, who, action string, err error, more ...any) {
 	args := append([]any{"action", action, "who", who, "peer", peerOf(r).String()}, more...)
 	if err != nil {
-		a.log.Error("admin: a change failed", append(args, "error", err)...)
+		a.opts.Audit.Error("admin: a change failed", append(args, "error", err)...)
 		return
 	}
-	a.log.Info("admin: a change was made", args...)
+	a.opts.Audit.Info("admin: a change was made", args...)
 }
 
 // health is the body of the health endpoints: a word for machines, nothing to learn.

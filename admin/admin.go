@@ -68,25 +68,30 @@ type Options struct {
 
 	// Mask hides whole addresses and names on the page. Resets need the identity typed.
 	Mask bool
+	// Recent is how many refusals and other decisions of note are kept for the page. Zero
+	// is 256, below zero is none.
+	Recent int
 	// MaxStreams bounds the pages that are open at once. Zero is 20.
 	MaxStreams int
 	// Version is shown on the page, in info and in a metric.
 	Version string
-	// Logger gets the audit log: one line for each change and each refused token. Nil is
+	// Logger gets what an operator should know, such as refused tokens. Nil is
 	// [slog.Default].
 	Logger *slog.Logger
+	// Audit gets one line for each change that is asked for here: what, by whom, from
+	// where, with what result. Nil is Logger.
+	Audit *slog.Logger
 }
 
 // An Admin counts decisions and serves the endpoints. Use [New]. All methods are safe
 // for concurrent use.
 type Admin struct {
 	opts    Options
-	log     *slog.Logger
 	started time.Time
 
 	tally   *tally.Tally
 	talkers *talkers.Talkers
-	recent  recent.Ring
+	recent  *recent.Ring
 	metrics *metrics.Metrics
 	live    hub
 	guard   *guard
@@ -113,8 +118,8 @@ func New(o Options) (*Admin, error) {
 	}
 	o.fill()
 	a := &Admin{
-		opts: o, log: o.Logger, started: time.Now(),
-		tally: tally.New(o.Policy), talkers: talkers.New(),
+		opts: o, started: time.Now(),
+		tally: tally.New(o.Policy), talkers: talkers.New(), recent: recent.New(max(0, o.Recent)),
 	}
 	a.live.max = o.MaxStreams
 	a.load.Store(&load{})
@@ -151,8 +156,14 @@ func (o *Options) fill() {
 	if o.MaxStreams <= 0 {
 		o.MaxStreams = 20
 	}
+	if o.Recent == 0 {
+		o.Recent = 256
+	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
+	}
+	if o.Audit == nil {
+		o.Audit = o.Logger
 	}
 }
 

@@ -5,10 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/sluicegate/sluice/admin/tally"
 )
 
 // events opens the stream and returns a function that reads its next event.
@@ -114,6 +118,62 @@ func TestASlowPageHoldsUpNobody(t *testing.T) {
 	if len(slow) != cap(slow) {
 		t.Errorf("the slow page has %d events", len(slow))
 	}
+}
+
+func TestObserveWhileEverythingReads(t *testing.T) {
+	tr := newTraffic()
+	a, err := New(tr.options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for c := range 4 {
+		wg.Go(func() {
+			mine := newTraffic()
+			for s := range 10 {
+				mine.second(a, 121+s)
+			}
+			if c == 0 {
+				a.tally.Sample(time.Now())
+				a.talkers.Tick()
+				a.recent.Tick()
+			}
+		})
+	}
+	for _, path := range []string{"/metrics", "/api/v1/snapshot", "/actuator/ratelimits"} {
+		wg.Go(func() {
+			for range 5 {
+				r := httptest.NewRequest("GET", "http://localhost"+path, nil)
+				r.RemoteAddr = "127.0.0.1:1"
+				w := httptest.NewRecorder()
+				a.Handler().ServeHTTP(w, r)
+				if w.Code != http.StatusOK {
+					t.Errorf("%s: %d %s", path, w.Code, w.Body)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	want := countsOf(t, tr, 4)
+	if got := a.tally.Overall(); got != want {
+		t.Errorf("counted %v, want %v", got, want)
+	}
+}
+
+// countsOf returns what times the same ten seconds of traffic count, one after the other.
+func countsOf(t *testing.T, tr *traffic, times int) tally.Counts {
+	t.Helper()
+	a, err := New(tr.options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range times {
+		alone := newTraffic()
+		for s := range 10 {
+			alone.second(a, 121+s)
+		}
+	}
+	return a.tally.Overall()
 }
 
 func TestLabels(t *testing.T) {

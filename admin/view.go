@@ -16,6 +16,7 @@ import (
 // How much the status and the page show.
 const (
 	topTalkers   = 100
+	recentShown  = 256
 	sparkSeconds = 60
 )
 
@@ -167,7 +168,7 @@ type recentView struct {
 
 func (a *Admin) viewRecent(since uint64) []recentView {
 	views := []recentView{}
-	for _, e := range a.recent.Since(since, recent.Size) {
+	for _, e := range a.recent.Since(since, recentShown) {
 		views = append(views, a.viewEntry(e))
 	}
 	return views

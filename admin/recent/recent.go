@@ -16,8 +16,6 @@ import (
 )
 
 const (
-	// Size is how many entries are kept.
-	Size = 256
 	// PerSecond is the most entries taken in a second.
 	PerSecond = 50
 	// textMax cuts text that a caller chose.
@@ -39,21 +37,26 @@ type Entry struct {
 	Waited     time.Duration
 }
 
-// A Ring keeps the last entries. The zero Ring is ready. All methods are safe for
-// concurrent use.
+// A Ring keeps the last entries. Use [New]. All methods are safe for concurrent use.
 type Ring struct {
 	taken   atomic.Int32 // in this second
 	skipped atomic.Uint64
 
 	mu      sync.Mutex
-	entries [Size]Entry
+	entries []Entry // Seq s stands at s modulo the length
 	seq     uint64
 }
+
+// New returns a Ring of size entries. A size of zero keeps none.
+func New(size int) *Ring { return &Ring{entries: make([]Entry, size)} }
 
 // Add keeps e if it is worth asking about and the ring is not too busy.
 func (r *Ring) Add(e *sluice.Event) {
 	shadow := tally.ShadowRefusal(e)
 	if e.Outcome == sluice.Admitted && !shadow && !e.Degraded {
+		return
+	}
+	if len(r.entries) == 0 {
 		return
 	}
 	if r.taken.Load() >= PerSecond || r.taken.Add(1) > PerSecond {
@@ -64,7 +67,7 @@ func (r *Ring) Add(e *sluice.Event) {
 	r.mu.Lock()
 	r.seq++
 	entry.Seq = r.seq
-	r.entries[r.seq%Size] = entry
+	r.entries[r.seq%uint64(len(r.entries))] = entry
 	r.mu.Unlock()
 }
 
@@ -108,8 +111,9 @@ func (r *Ring) Since(seq uint64, n int) []Entry {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var out []Entry
-	for s := r.seq; s > seq && len(out) < n && r.seq-s < Size; s-- {
-		out = append(out, r.entries[s%Size])
+	size := uint64(len(r.entries))
+	for s := r.seq; s > seq && len(out) < n && r.seq-s < size; s-- {
+		out = append(out, r.entries[s%size])
 	}
 	return out
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
+const size = 256
+
 func refused(subject string) *sluice.Event {
 	return &sluice.Event{
 		Call: &sluice.Call{Subject: subject, Kind: "http", Method: "GET", Route: "r"}, Outcome: sluice.Refused,
@@ -31,7 +33,7 @@ func TestWhatIsKept(t *testing.T) {
 		{"cancelled", sluice.Event{Outcome: sluice.Cancelled}, "cancelled  "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var r Ring
+			r := New(8)
 			c.event.Call = &sluice.Call{}
 			r.Add(&c.event)
 			got := ""
@@ -46,16 +48,16 @@ func TestWhatIsKept(t *testing.T) {
 }
 
 func TestAFloodIsSampledAndCounted(t *testing.T) {
-	var r Ring
+	r := New(size)
 	for second := range 10 {
 		for i := range 10 * PerSecond {
 			r.Add(refused(fmt.Sprint(second, ".", i)))
 		}
 		r.Tick()
 	}
-	all := r.Since(0, 10*Size)
-	if len(all) != Size || all[0].Subject != fmt.Sprint("9.", PerSecond-1) {
-		t.Errorf("kept %d, the newest of %q; want %d and the last of the sample", len(all), all[0].Subject, Size)
+	all := r.Since(0, 10*size)
+	if len(all) != size || all[0].Subject != fmt.Sprint("9.", PerSecond-1) {
+		t.Errorf("kept %d, the newest of %q; want %d and the last of the sample", len(all), all[0].Subject, size)
 	}
 	if got := r.Skipped(); got != 9*10*PerSecond {
 		t.Errorf("skipped %d, want %d", got, 9*10*PerSecond)
@@ -65,8 +67,16 @@ func TestAFloodIsSampledAndCounted(t *testing.T) {
 	}
 }
 
+func TestNoneAreKeptOfNone(t *testing.T) {
+	r := New(0)
+	r.Add(refused("x"))
+	if n := len(r.Since(0, 10)); n != 0 || r.Skipped() != 0 {
+		t.Errorf("%d are kept and %d skipped, want nothing of either", n, r.Skipped())
+	}
+}
+
 func TestCallersTextIsCut(t *testing.T) {
-	var r Ring
+	r := New(size)
 	r.Add(refused(strings.Repeat("x", 10_000)))
 	if n := len(r.Since(0, 1)[0].Subject); n != textMax {
 		t.Errorf("%d bytes of a name are kept, want %d", n, textMax)
@@ -74,7 +84,7 @@ func TestCallersTextIsCut(t *testing.T) {
 }
 
 func TestConcurrentUse(t *testing.T) {
-	var r Ring
+	r := New(size)
 	var wg sync.WaitGroup
 	const callers, each = 8, 500
 	for range callers {
@@ -86,7 +96,7 @@ func TestConcurrentUse(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if n := len(r.Since(0, Size)); n != PerSecond || r.Skipped() != callers*each-PerSecond {
+	if n := len(r.Since(0, size)); n != PerSecond || r.Skipped() != callers*each-PerSecond {
 		t.Errorf("kept %d and skipped %d, want %d and the rest", n, r.Skipped(), PerSecond)
 	}
 }
