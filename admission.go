@@ -74,7 +74,7 @@ func (d *Decision) give(ctx context.Context, cmd ledger.Command) (ledger.Status,
 		d.c.logger.Error("sluice: the store did not take a "+opName(cmd.Op), "error", err)
 		return 0, err
 	}
-	d.c.wake(d.matched)
+	d.wake()
 	return d.res[0].Status, nil
 }
 
@@ -122,7 +122,7 @@ func (d *Decision) giveSlots(free func(*rule) bool) {
 		d.c.logger.Error("sluice: the store did not take a release", "error", err)
 		return
 	}
-	d.c.wake(d.matched)
+	d.wake()
 }
 
 // Settle corrects the admission to what was really used. Only the units that used lists

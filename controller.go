@@ -88,12 +88,15 @@ func (c *Controller) Policy() *Policy { return c.policy.Load().source }
 func (c *Controller) SetPolicy(p *Policy) error {
 	c.reloading.Lock()
 	defer c.reloading.Unlock()
+	if p == nil {
+		p = &Policy{}
+	}
 	next, err := c.compile(p)
 	if err != nil {
 		return err
 	}
 	c.policy.Store(next)
-	c.wakeAll()
+	c.wakeLines(nil)
 	return nil
 }
 
@@ -176,8 +179,13 @@ func (c *Controller) begin(ctx context.Context, call *Call, d *Decision) (bool, 
 func (c *Controller) decide(ctx context.Context, call *Call, d *Decision, ticket uint64, own *waitLine) (bool, error) {
 	p := c.policy.Load()
 	d.reset(c, p)
-	if !d.plan(p, call) || p.waits && c.ahead(d, ticket, own) {
+	if !d.plan(p, call) {
 		return false, nil
+	}
+	if p.waits {
+		if m := c.ahead(d, ticket, own); m != nil {
+			return c.standBehind(ctx, d, m)
+		}
 	}
 	if len(d.steps) == 0 {
 		d.grant(0)
@@ -278,7 +286,7 @@ func (c *Controller) reset(ctx context.Context, cmd ledger.Command) (int, error)
 	if err := c.store.Apply(ctx, cmds, res); err != nil {
 		return 0, err
 	}
-	c.wakeAll()
+	c.wakeLines(nil)
 	return res[0].Count, nil
 }
 
@@ -303,7 +311,7 @@ func (c *Controller) Usage(ctx context.Context, identity string) ([]Level, error
 // Admissions can still be settled and released. It does not close the store.
 func (c *Controller) Close() error {
 	if c.closed.CompareAndSwap(false, true) {
-		c.wakeAll()
+		c.wakeLines(nil)
 	}
 	return nil
 }

@@ -76,6 +76,7 @@ func (d *Decision) reset(c *Controller, p *compiled) {
 		if d.c == nil {
 			d.matched, d.steps, d.places = d.matchedArr[:0], d.stepsArr[:0], d.placesArr[:0]
 		}
+		clear(d.steps[:cap(d.steps)]) // addStep shall find none of the old policy
 		d.c, d.policy = c, p
 		d.WantLevels = d.WantLevels || c.observe != nil
 	}
@@ -321,8 +322,8 @@ func (d *Decision) fillLevels(res *ledger.Result) {
 // storeFailed decides by the rules when the store did not answer: if every matching
 // rule fails open the call goes ahead, with nothing taken.
 func (d *Decision) storeFailed(ctx context.Context, err error) (bool, error) {
-	if ctxErr := ctx.Err(); ctxErr != nil {
-		return false, ctxErr
+	if ctx.Err() != nil {
+		return false, context.Cause(ctx)
 	}
 	d.degraded = true
 	for _, m := range d.matched {

@@ -99,8 +99,9 @@ type Match struct {
 // A Queue says how callers wait for a rule's limits: in order of arrival, nobody
 // overtakes. The zero Queue waits without bound.
 type Queue struct {
-	// Depth is the most callers that may wait for one key. Nil is no bound; 0 refuses
-	// whoever would have to wait.
+	// Depth is the most callers that may wait for one key, and with FairBy for one value
+	// of it, so that nobody fills the others' places. Nil is no bound; 0 refuses whoever
+	// would have to wait.
 	Depth *int
 	// Timeout is the longest wait, counted from the call's arrival. Zero is no time-out;
 	// the caller's context still bounds it.

@@ -72,100 +72,6 @@ func (w *waitingRoom) linesOf(rule string) *lines {
 // lineKey names the line of a match.
 func (m *match) lineKey() uint64 { return mix(m.rule.salt, m.base) }
 
-// ahead reports whether somebody who came before ticket stands in a line that the call
-// would have to stand in, and makes that the refusal.
-func (c *Controller) ahead(d *Decision, ticket uint64, own *waitLine) bool {
-	for i := range d.matched {
-		m := &d.matched[i]
-		if m.rule.line == nil || m.rule.line.waiting.Load() == 0 {
-			continue
-		}
-		c.room.mu.Lock()
-		l := m.rule.line.byKey[m.lineKey()]
-		ahead := l != nil && l != own && l.queue.Ahead(ticket)
-		c.room.mu.Unlock()
-		if ahead {
-			d.behind, d.wait = m, 0
-			d.refusal = Refusal{
-				Reason: reasonOf(&m.rule.limits[0], new(limit.Verdict)), Rule: m.rule.ID,
-				Violated: append(d.refusal.Violated[:0], m.rule.ID),
-			}
-			return true
-		}
-	}
-	return false
-}
-
-// mayWait returns the match in whose line a refused call may wait. It returns nil, with
-// the refusal as it is to be answered, unless every refusing rule lets the call wait
-// and the wait can end in time.
-func (c *Controller) mayWait(ctx context.Context, d *Decision, arrived time.Time) *match {
-	switch r := d.Refusal(); {
-	case r.Permanent:
-		return nil
-	case r.Reason == ReasonRate, r.Reason == ReasonConcurrency, r.Reason == ReasonBudget, r.Reason == ReasonCooldown:
-	default:
-		return nil
-	}
-	if d.behind != nil {
-		return d.behind
-	}
-	var first *match
-	for i := range d.matched {
-		m := &d.matched[i]
-		switch {
-		case m.rule.Shadow || !d.refusedBy(m.rule):
-		case m.rule.line == nil:
-			return nil
-		case first == nil:
-			first = m
-		}
-	}
-	if first == nil {
-		return nil
-	}
-	if left, bounded := d.timeLeft(ctx, arrived); bounded && d.wait.Duration() > left {
-		d.refusal.Reason, d.refusal.Rule = ReasonQueueTimeout, first.rule.ID
-		return nil
-	}
-	return first
-}
-
-// refusedBy reports whether r is among the refusing rules.
-func (d *Decision) refusedBy(r *rule) bool {
-	for _, id := range d.refusal.Violated {
-		if id == r.ID {
-			return true
-		}
-	}
-	return false
-}
-
-// timeLeft is how long the call may still wait by ctx and by the refusing rules.
-func (d *Decision) timeLeft(ctx context.Context, arrived time.Time) (left time.Duration, bounded bool) {
-	if at, ok := ctx.Deadline(); ok {
-		left, bounded = time.Until(at), true
-	}
-	if t := d.timeout(); t > 0 {
-		if l := t - time.Since(arrived); !bounded || l < left {
-			left, bounded = l, true
-		}
-	}
-	return left, bounded
-}
-
-// timeout is the shortest time-out of the rules that keep the call waiting; 0 is none.
-func (d *Decision) timeout() time.Duration {
-	var t time.Duration
-	for i := range d.matched {
-		q := d.matched[i].rule.Queue
-		if q != nil && q.Timeout > 0 && d.refusedBy(d.matched[i].rule) && (t == 0 || q.Timeout < t) {
-			t = q.Timeout
-		}
-	}
-	return t
-}
-
 // wait stands in the line of m until the call is decided, its time is up, or its caller
 // leaves.
 func (c *Controller) wait(ctx context.Context, call *Call, d *Decision, m *match) (Admission, error) {
@@ -176,12 +82,15 @@ func (c *Controller) wait(ctx context.Context, call *Call, d *Decision, m *match
 	w.place.Value, w.place.Ticket = w, c.room.tickets.Add(1)
 	c.room.mu.Lock()
 	l := c.room.join(w, m)
+	first := l != nil && l.queue.Head() == &w.place
 	c.room.mu.Unlock()
 	if l == nil {
 		d.refusal.Reason, d.refusal.Rule = ReasonQueueFull, m.rule.ID
 		return c.finish(call, d, false, nil)
 	}
-	c.ask(l)
+	if first { // what it waits for may have come back meanwhile
+		c.ask(l)
+	}
 	err := w.sleep(&c.room)
 	if err == nil || !c.leave(w) {
 		d.waited = time.Since(w.arrived)
@@ -215,13 +124,13 @@ func (r *waitingRoom) join(w *waiter, m *match) *waitLine {
 		l = &waitLine{of: of, key: key}
 	}
 	q := m.rule.Queue
-	if r.waiting >= r.most || q.Depth != nil && l.queue.Len() >= *q.Depth {
-		return nil
-	}
 	flow, share := "", int64(1)
 	if q.FairBy != nil {
 		flow = w.call.Get(*q.FairBy)
 		share = q.Shares[flow]
+	}
+	if r.waiting >= r.most || q.Depth != nil && l.queue.LenOf(flow) >= *q.Depth {
+		return nil
 	}
 	of.byKey[key] = l
 	of.waiting.Add(1)
@@ -253,9 +162,11 @@ func (r *waitingRoom) part(w *waiter, served bool) {
 	}
 }
 
-// close forgets an empty line.
+// close forgets an empty line. Another may have its key by now.
 func (l *waitLine) close() {
-	delete(l.of.byKey, l.key)
+	if l.of.byKey[l.key] == l {
+		delete(l.of.byKey, l.key)
+	}
 	if l.timer != nil {
 		l.timer.Stop()
 	}
@@ -304,9 +215,10 @@ func (c *Controller) leave(w *waiter) bool {
 	}
 	w.gone = true
 	l := w.at
+	first := l != nil && l.queue.Head() == &w.place
 	c.room.part(w, false)
 	c.room.mu.Unlock()
-	if l != nil {
+	if first { // the next one may ask for less
 		c.ask(l)
 	}
 	return true
@@ -348,16 +260,20 @@ func (c *Controller) ask(l *waitLine) {
 	}
 }
 
+// askAgain is how long the head of a line waits for a release that nobody may tell it
+// of: one in another process, or of a key that shares a cell with its own.
+const askAgain = 200 * time.Millisecond
+
 // arm asks again after wait; a wait of zero is for a release.
 func (l *waitLine) arm(c *Controller, wait limit.Micros) {
-	switch {
-	case wait == 0 && l.timer != nil:
-		l.timer.Stop()
-	case wait == 0:
-	case l.timer == nil:
-		l.timer = time.AfterFunc(wait.Duration(), func() { c.ask(l) })
-	default:
-		l.timer.Reset(wait.Duration())
+	after := wait.Duration()
+	if wait == 0 {
+		after = askAgain
+	}
+	if l.timer == nil {
+		l.timer = time.AfterFunc(after, func() { c.ask(l) })
+	} else {
+		l.timer.Reset(after)
 	}
 }
 
@@ -414,11 +330,12 @@ func (w *waiter) staysIn(l *waitLine) bool {
 	return false
 }
 
-// void gives back a grant whose work will not begin.
+// void gives back a grant whose work will not begin. One that another caller has made
+// under the same ID is not d's to give back.
 func (d *Decision) void() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.taken {
+	if !d.taken || d.replayed {
 		return
 	}
 	d.taken, d.holding = false, false
@@ -431,28 +348,40 @@ func (d *Decision) void() {
 	}
 }
 
-// wake asks for the lines of the given matches, because something was given back.
-func (c *Controller) wake(matched []match) {
-	for i := range matched {
-		m := &matched[i]
+// wake asks for the lines in which others wait for what d has given back. Of a grant that
+// was resumed by its ID only the rules are known, not the keys.
+func (d *Decision) wake() {
+	if len(d.matched) == 0 {
+		for _, at := range d.places {
+			if at.rule != nil && at.rule.line != nil {
+				d.c.wakeLines(at.rule.line)
+			}
+		}
+		return
+	}
+	for i := range d.matched {
+		m := &d.matched[i]
 		if m.rule.line == nil || m.rule.line.waiting.Load() == 0 {
 			continue
 		}
-		c.room.mu.Lock()
+		d.c.room.mu.Lock()
 		l := m.rule.line.byKey[m.lineKey()]
-		c.room.mu.Unlock()
+		d.c.room.mu.Unlock()
 		if l != nil {
-			c.ask(l)
+			d.c.ask(l)
 		}
 	}
 }
 
-// wakeAll asks for every line.
-func (c *Controller) wakeAll() {
+// wakeLines asks for every line of one rule, or of all rules if of is nil.
+func (c *Controller) wakeLines(of *lines) {
 	var all []*waitLine
 	c.room.mu.Lock()
-	for _, of := range c.room.rules {
-		for _, l := range of.byKey {
+	for _, ls := range c.room.rules {
+		if of != nil && of != ls {
+			continue
+		}
+		for _, l := range ls.byKey {
 			all = append(all, l)
 		}
 	}

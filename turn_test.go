@@ -1,0 +1,196 @@
+package sluice_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/ledger"
+	"github.com/sluicegate/sluice/limit"
+	"github.com/sluicegate/sluice/store/memory"
+)
+
+// kinds restricts r to calls of these kinds.
+func kinds(r sluice.Rule, kinds ...string) sluice.Rule {
+	r.Match.Is = map[sluice.Dimension][]string{sluice.Kind: kinds}
+	return r
+}
+
+// TestBehindOthers is about calls that come while others wait.
+func TestBehindOthers(t *testing.T) {
+	slots := queued(one("slots", limit.Slots(1)), sluice.Queue{Timeout: time.Minute})
+	crowded := func(t *testing.T, rules ...sluice.Rule) *sluice.Controller {
+		c := engine(t, append([]sluice.Rule{slots}, rules...)...)
+		sendAll(2, c, sluice.Call{ID: "first"})
+		send(background, c, sluice.Call{})
+		return c
+	}
+	t.Run("B-W16 who can never pass is told at once", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			x := send(background, crowded(t), sluice.Call{Cost: sluice.Cost{{Unit: sluice.Calls, N: 2}}})
+			wantReason(t, x, sluice.ReasonTooLarge)
+			if r := x.refusal(); r != nil && (!r.Permanent || r.RetryAfter != 0) {
+				t.Errorf("permanent %v, retry after %v", r.Permanent, r.RetryAfter)
+			}
+			time.Sleep(time.Minute)
+		})
+	})
+	t.Run("D2 a rule without a queue refuses at once", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c := crowded(t, kinds(one("strict", limit.Window(1, limit.Hour)), "strict"))
+			if x := send(background, c, sluice.Call{Kind: "strict"}); !x.waiting() {
+				t.Fatalf("strict has room: %v", x.err)
+			}
+			time.Sleep(time.Minute)
+			c = crowded(t, kinds(one("strict", limit.Window(0, limit.Hour)), "strict"))
+			wantReason(t, send(background, c, sluice.Call{Kind: "strict"}), sluice.ReasonDenied)
+			time.Sleep(time.Minute)
+		})
+	})
+	t.Run("a wait that cannot end in time is refused at once", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c := crowded(t, kinds(queued(one("slow", limit.Pace(limit.Hour)), sluice.Queue{}), "slow"))
+			x := send(background, c, sluice.Call{Kind: "slow"}) // waits for a slot, then takes the pace
+			if !x.waiting() {
+				t.Fatalf("there is time: %v", x.err)
+			}
+			time.Sleep(time.Minute)
+			c = engine(t, queued(one("slow", limit.Pace(50*limit.Second)), sluice.Queue{Timeout: time.Minute}))
+			sendAll(2, c, sluice.Call{})
+			ctx, cancel := context.WithTimeout(background, 40*second)
+			defer cancel()
+			wantReason(t, send(ctx, c, sluice.Call{}), sluice.ReasonQueueTimeout)
+			time.Sleep(time.Hour)
+		})
+	})
+	t.Run("B-W17 the time-out of the line counts for who stands behind", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			x := send(background, crowded(t), sluice.Call{})
+			sleepUntil(time.Minute)
+			wantReason(t, x, sluice.ReasonQueueTimeout)
+		})
+	})
+	t.Run("an ID that was admitted needs no turn", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			x := send(background, crowded(t), sluice.Call{ID: "first"})
+			if !x.admitted() || !x.adm.Replayed() {
+				t.Errorf("%v, want the first admission again", x.err)
+			}
+			time.Sleep(time.Minute)
+		})
+	})
+}
+
+func TestReplayedGrantOutlivesItsReplay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rule := queued(one("r", limit.Slots(1)), sluice.Queue{})
+		c := engine(t, rule)
+		held := send(background, c, sluice.Call{})
+		ctx, cancel := context.WithCancel(background)
+		a := send(background, c, sluice.Call{ID: "same"})
+		b := send(ctx, c, sluice.Call{ID: "same"})
+		go cancel()
+		held.adm.Release()
+		synctest.Wait()
+		if !a.admitted() || b.waiting() {
+			t.Fatal("both must be answered")
+		}
+		if n := passes(t, c, 1, sluice.Call{}); n != 0 {
+			t.Error("the second caller's cancellation has freed the slot of the first")
+		}
+	})
+}
+
+// A recorder is a store that remembers the last Take, so that a test can release it
+// as another process would.
+type recorder struct {
+	*memory.Store
+	taken ledger.Command
+}
+
+func (r *recorder) Apply(ctx context.Context, cmds []ledger.Command, res []ledger.Result) error {
+	err := r.Store.Apply(ctx, cmds, res)
+	if cmds[0].Op == ledger.Take && res[0].Status == ledger.Done {
+		r.taken = ledger.Command{Op: ledger.Release, ID: cmds[0].ID, Steps: slices.Clone(cmds[0].Steps), At: res[0].At}
+	}
+	return err
+}
+
+func TestReleaseBySomebodyElse(t *testing.T) {
+	rule := queued(one("r", limit.Slots(1)), sluice.Queue{})
+	t.Run("by ID", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c := engine(t, rule)
+			send(background, c, sluice.Call{ID: "held"})
+			x := send(background, c, sluice.Call{})
+			again, err := c.Resume(background, "held")
+			if err != nil {
+				t.Fatal(err)
+			}
+			again.Release()
+			wantAt(t, []*caller{x}, 0)
+		})
+	})
+	t.Run("in another process", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			store := &recorder{Store: memory.New(memory.Options{})}
+			defer store.Close()
+			c, err := sluice.Open(&sluice.Policy{Rules: []sluice.Rule{rule}}, store, sluice.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			send(background, c, sluice.Call{})
+			x := send(background, c, sluice.Call{})
+			sleepUntil(5 * second)
+			err = store.Store.Apply(background, []ledger.Command{store.taken}, make([]ledger.Result, 1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			sleepUntil(6 * second)
+			if !x.admitted() {
+				t.Error("the waiter never looked again")
+			}
+		})
+	})
+}
+
+// TestCancelAgainstJoin lets the last one leave a line while another comes. The line must
+// not be lost: whoever waits is told of every release.
+func TestCancelAgainstJoin(t *testing.T) {
+	c := engine(t, queued(one("r", limit.Slots(1)), sluice.Queue{}))
+	for range 3000 {
+		held, err := c.Admit(background, sluice.Call{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(background)
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if adm, err := c.Admit(ctx, sluice.Call{}); err == nil {
+				adm.Release()
+			}
+		})
+		wg.Go(func() {
+			patience, done := context.WithTimeout(background, 100*time.Millisecond)
+			defer done()
+			adm, err := c.Admit(patience, sluice.Call{})
+			if err != nil {
+				t.Error("nobody told the waiter of the release:", err)
+			}
+			adm.Release()
+		})
+		wg.Go(cancel)
+		for c.Waiting()["r"] == 0 && !errors.Is(ctx.Err(), context.Canceled) {
+		}
+		held.Release()
+		wg.Wait()
+		if t.Failed() {
+			return
+		}
+	}
+}
