@@ -155,10 +155,12 @@ func (l Limit) debit(c *Cell, now Micros, n int64) {
 // step numbers the parts of the window whose debits may be merged.
 func (l Limit) step(t Micros) Micros { return t / max(1, l.Per/WindowEntries) }
 
-// expire drops the debits that have left the window.
+// expire drops the debits that have left the window. It keeps the time at which it did:
+// a caller with an older clock must not be let into a past that has been forgotten.
 func (l Limit) expire(c *Cell, now Micros) {
 	for c.Log.Len() > 0 && l.gone(c.Log.At(0), now) {
 		c.Used -= c.Log.dropOldest().N
+		c.At = now
 	}
 }
 
@@ -207,6 +209,9 @@ func (l Limit) steadyWindow(c *Cell, now Micros) Micros {
 }
 
 func (l Limit) levelWindow(c *Cell, now Micros) Level {
+	if l.Max <= 0 {
+		return Level{}
+	}
 	v := Level{Max: l.Max, Left: l.Max}
 	now = max(now, c.At)
 	used := int64(0)
