@@ -75,6 +75,8 @@ func TestResolve(t *testing.T) {
 		{"I-013 user behind a component", behind, "10.0.0.7:1", xff("203.0.113.5"), "ip:203.0.113.5", ""},
 		{"I-016 zone", behind, "[fe80::1%eth0]:1", nil, "ip:fe80::/64", ""},
 		{"I-016 zone in the header", behind, proxy, xff("fe80::1%eth1"), "ip:fe80::/64", ""},
+		{"I-016 zone of a trusted peer", Options{Trusted: []netip.Prefix{netip.MustParsePrefix("fe80::/10")}}, "[fe80::1%eth0]:1",
+			xff("198.51.100.7"), "ip:198.51.100.7", ""},
 		{"P-162 victim named by a stranger", behind, "9.9.9.9:1", xff("198.51.100.66"), "ip:9.9.9.9", ""},
 		{"P-164 no address", behind, "", nil, "ip:unix", ""},
 		{"P-164 no port", behind, "9.9.9.9", nil, "ip:9.9.9.9", ""},
@@ -135,6 +137,7 @@ func TestIdentity(t *testing.T) {
 		{"I-018 wider", "2001:db8:1:2::9", 32, 48, "ip:2001:db8:1::/48"},
 		{"I-018 wider, another /64", "2001:db8:1:3::9", 32, 48, "ip:2001:db8:1::/48"},
 		{"whole IPv6", "2001:db8::1", 32, 128, "ip:2001:db8::1"},
+		{"I-016 zone of a whole address", "fe80::1%eth0", 32, 128, "ip:fe80::1"},
 		{"IPv4 prefix", "198.51.100.7", 24, 64, "ip:198.51.100.0/24"},
 	}
 	for _, tt := range tests {
