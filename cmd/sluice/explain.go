@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/gate"
+)
+
+// A question is a request that is asked about. It is what explain sends to a running
+// sluice.
+type question struct {
+	Method string      `json:"method"`
+	Target string      `json:"target"` // a path with a query, or a URL
+	Header http.Header `json:"header,omitempty"`
+	Body   string      `json:"body,omitempty"`
+	From   string      `json:"from"` // the peer's address, or "unix"
+}
+
+// request makes the request.
+func (q *question) request(ctx context.Context) (*http.Request, error) {
+	u, err := url.ParseRequestURI(q.Target)
+	if err != nil {
+		return nil, fmt.Errorf("%q is no path and no URL; a server answers it with 400", q.Target)
+	}
+	r, err := http.NewRequestWithContext(ctx, q.Method, u.String(), strings.NewReader(q.Body))
+	if err != nil {
+		return nil, err
+	}
+	if r.Header = q.Header.Clone(); r.Header == nil {
+		r.Header = http.Header{}
+	}
+	if host := r.Header.Get("Host"); host != "" {
+		r.Host = host
+		r.Header.Del("Host") // net/http keeps it apart
+	}
+	r.RemoteAddr = "@"
+	if q.From != "unix" {
+		a, err := netip.ParseAddr(q.From)
+		if err != nil {
+			return nil, fmt.Errorf("%q is no address; write one such as 203.0.113.9, or unix", q.From)
+		}
+		r.RemoteAddr = net.JoinHostPort(a.String(), "0")
+	}
+	return r, nil
+}
+
+// An explainer is the explain command.
+type explainer struct {
+	source
+	remote
+	question
+	headers []string
+	asJSON  bool
+}
+
+func newExplain(s streams) *cobra.Command {
+	var x explainer
+	cmd := &cobra.Command{
+		Use:   "explain [PATH]",
+		Short: "Say what would happen to a request, and why",
+		Long: `Takes one request through the gate and says what each step makes of it: whose address
+it is, who calls, which rules are about it and which are not, what they would take, and
+what the answer would say. Nothing is taken.
+
+With --config, or without anything, the request meets full limits. With --addr a running
+sluice is asked, and it meets the limits as they are.`,
+		Example: `  sluice explain /api/v1/users --config sluice.yaml --from 203.0.113.9
+  sluice explain /api/v1/users -X POST -H 'X-API-Key: slk_…' --addr 127.0.0.1:9090`,
+		Args: func(_ *cobra.Command, args []string) error {
+			switch {
+			case len(args) > 1:
+				return usageError{errors.New("it takes one path")}
+			case x.addr != "" && len(x.files)+len(x.set) > 0:
+				return usageError{errors.New("--addr asks a running sluice, which has a configuration; leave out --config and --set")}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if x.Target = "/"; len(args) > 0 {
+				x.Target = args[0]
+			}
+			return x.run(cmd.Context(), s)
+		},
+	}
+	f := cmd.Flags()
+	x.source.flags(f)
+	x.remote.flags(f, "", "the `address` of a running sluice's administration, such as "+defaultAdmin)
+	f.StringVarP(&x.Method, "request", "X", http.MethodGet, "the `method`")
+	f.StringArrayVarP(&x.headers, "header", "H", nil, "a header as `'Name: value'`")
+	f.StringVarP(&x.Body, "data", "d", "", "the body, or @`file`")
+	f.StringVar(&x.From, "from", "127.0.0.1", "the `address` that the connection comes from, or unix")
+	f.BoolVar(&x.asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (x *explainer) run(ctx context.Context, s streams) error {
+	if err := x.read(); err != nil {
+		return err
+	}
+	var a *answer
+	var err error
+	if x.addr != "" {
+		err = x.ask(ctx, http.MethodPost, explainPath, &x.question, &a)
+	} else {
+		a, err = x.offline(ctx, s.err)
+	}
+	if err != nil {
+		return err
+	}
+	if x.asJSON {
+		return writeJSON(s.out, a)
+	}
+	return a.write(s.out)
+}
+
+// read turns flags into the question.
+func (x *explainer) read() error {
+	x.Header = http.Header{}
+	for _, h := range x.headers {
+		name, value, ok := strings.Cut(h, ":")
+		if !ok {
+			return usageError{fmt.Errorf("%q is no header; write 'Name: value'", h)}
+		}
+		x.Header.Add(strings.TrimSpace(name), strings.TrimSpace(value))
+	}
+	if path, ok := strings.CutPrefix(x.Body, "@"); ok {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		x.Body = string(text)
+	}
+	return nil
+}
+
+// offline asks a gate of its own, whose limits are full.
+func (x *explainer) offline(ctx context.Context, warn io.Writer) (*answer, error) {
+	c, err := x.load(warn)
+	if err != nil {
+		return nil, err
+	}
+	store, err := openStore(&config.Store{Backend: "in-memory"})
+	if err != nil {
+		return nil, err
+	}
+	defer store.Close() //nolint:errcheck // in memory
+	controller, err := sluice.Open(c.Policy(), store.Store, sluice.Options{})
+	if err != nil {
+		return nil, err
+	}
+	o, err := gateOptions(c, slog.New(slog.NewTextHandler(warn, nil)))
+	if err != nil {
+		return nil, err
+	}
+	g, err := gate.New(controller, o)
+	if err != nil {
+		return nil, err
+	}
+	defer g.Close()
+	return explain(ctx, g, &x.question)
+}
+
+// explainPath is where a running sluice is asked.
+const explainPath = "/api/v1/explain"
+
+// explainLive answers explain at the administration.
+func explainLive(g *gate.Gate) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var q question
+		a := new(answer)
+		err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20)).Decode(&q)
+		if err == nil {
+			a, err = explain(r.Context(), g, &q)
+		}
+		if err != nil {
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.WriteHeader(http.StatusBadRequest)
+			_ = writeJSON(w, map[string]any{"title": "This cannot be explained.", "status": http.StatusBadRequest, "detail": err.Error()})
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = writeJSON(w, a) // whoever asked has gone if it fails
+	})
+}
+
+func explain(ctx context.Context, g *gate.Gate, q *question) (*answer, error) {
+	r, err := q.request(ctx)
+	if err != nil {
+		return nil, err
+	}
+	e, err := g.Explain(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return newAnswer(q, e), nil
+}

@@ -1,0 +1,206 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"reflect"
+	"strings"
+
+	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/config/watch"
+)
+
+// Reload reads the files anew and takes them over: everything new is made first, then
+// put in force, then the old is let go. Counters stay. On an error the old stays in
+// force as a whole. The outcome is logged, shown by the administration, and a metric.
+func (p *program) Reload(why string) error {
+	p.reloading.Lock()
+	defer p.reloading.Unlock()
+	if p.draining.Load() {
+		return errors.New("sluice is stopping and takes nothing over any more")
+	}
+	c, err := p.load(logWriter{p.log})
+	if err == nil {
+		err = p.takeOver(c)
+	}
+	if err != nil {
+		p.admin.Loaded("", err)
+		for line := range strings.Lines(err.Error()) {
+			p.log.Error("the configuration was not taken over; the one before stays in force", "because", why, "error", strings.TrimSuffix(line, "\n"))
+		}
+		return err
+	}
+	p.admin.Loaded(c.Hash(), nil)
+	p.log.Info("the configuration was taken over", "because", why, "hash", c.Hash(), "rules", len(c.Policy().Rules))
+	return nil
+}
+
+// takeOver puts c in force, or changes nothing.
+func (p *program) takeOver(c *config.Config) (err error) {
+	old := p.config.Load()
+	if err := unchanging(old, c); err != nil {
+		return err
+	}
+	moved, err := p.openMoved(c)
+	if err != nil {
+		return err
+	}
+	p.watched.see(p, named(c)) // before they are read
+	var undo []func()
+	defer func() {
+		if err == nil {
+			return
+		}
+		for _, l := range moved {
+			_ = l.Close() // nobody has used it
+		}
+		for _, back := range undo {
+			back()
+		}
+		p.watched.see(p, named(old))
+	}()
+	for _, f := range p.fronts {
+		back, err := f.Reload(c)
+		if err != nil {
+			return err
+		}
+		undo = append(undo, back)
+	}
+	if err := p.controller.SetPolicy(c.Policy()); err != nil {
+		return err
+	}
+	p.config.Store(c)
+	p.level.Set(levels[c.Observability.LogLevel])
+	p.move(c, moved)
+	return nil
+}
+
+// openMoved opens the listeners whose address has changed. Listeners that stay are not
+// touched: no connection is lost and none refused.
+func (p *program) openMoved(c *config.Config) (map[*front]net.Listener, error) {
+	moved := map[*front]net.Listener{}
+	for _, f := range p.fronts {
+		at := f.address(&c.Listen)
+		if at == f.at || at == "" {
+			continue
+		}
+		l, err := listen(at)
+		if err != nil {
+			for _, l := range moved {
+				_ = l.Close() // nobody has used it
+			}
+			return nil, fmt.Errorf("listen.%s: %w", f.name, err)
+		}
+		moved[f] = l
+	}
+	return moved, nil
+}
+
+// move serves the new listeners and closes those they replace. Connections that were
+// accepted go on.
+func (p *program) move(c *config.Config, moved map[*front]net.Listener) {
+	for _, f := range p.fronts {
+		at := f.address(&c.Listen)
+		if at == f.at {
+			continue
+		}
+		old := f.listener
+		f.at, f.listener = at, moved[f]
+		p.accept(f, f.listener)
+		if old != nil {
+			_ = old.Close() // its Serve returns
+		}
+	}
+}
+
+// unchanging refuses what cannot change while the program runs.
+func unchanging(old, c *config.Config) error {
+	var changed []string
+	for _, s := range []struct {
+		name     string
+		old, new any
+	}{
+		{"store", old.Store, c.Store},
+		{"admin", old.Admin, c.Admin},
+		{"bounds.headerBytes", old.Bounds.HeaderBytes, c.Bounds.HeaderBytes},
+		{"bounds.headerTimeout", old.Bounds.HeaderTimeout, c.Bounds.HeaderTimeout},
+		{"bounds.idleTimeout", old.Bounds.IdleTimeout, c.Bounds.IdleTimeout},
+		{"bounds.connectionsPerIp", old.Bounds.ConnectionsPerIP, c.Bounds.ConnectionsPerIP},
+		{"observability.logFormat", old.Observability.LogFormat, c.Observability.LogFormat},
+		{"observability.auditFile", old.Observability.AuditFile, c.Observability.AuditFile},
+	} {
+		if !reflect.DeepEqual(s.old, s.new) {
+			changed = append(changed, s.name)
+		}
+	}
+	if len(changed) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s cannot change while sluice runs; restart it", strings.Join(changed, " and "))
+}
+
+// named are the files that a configuration names, whose change is a reason to reload.
+func named(c *config.Config) []string {
+	files := []string{c.TLS.CertFile, c.TLS.KeyFile, c.TLS.ClientCAFile}
+	if k := c.Identity.APIKeys; k != nil {
+		files = append(files, k.File)
+	}
+	for i := range c.Identity.JWT {
+		if at := c.Identity.JWT[i].JWKS; !strings.Contains(at, "://") {
+			files = append(files, at)
+		}
+	}
+	for i := range c.Upstreams {
+		files = append(files, c.Upstreams[i].CAFile)
+	}
+	var given []string
+	for _, f := range files {
+		if f != "" {
+			given = append(given, f)
+		}
+	}
+	return given
+}
+
+// A watching is a watch on some files. The zero watching has none.
+type watching struct{ stop context.CancelFunc }
+
+// see watches files instead of those it watched before.
+func (w *watching) see(p *program, files []string) {
+	w.end()
+	if len(files) == 0 {
+		return
+	}
+	watcher, err := watch.New(files...)
+	if err != nil {
+		p.cannotWatch(err)
+		return
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	w.stop = stop
+	go func() {
+		err := watcher.Run(ctx, func() {
+			select {
+			case p.changed <- struct{}{}:
+			default: // a reload is due already, and has not read the files yet
+			}
+		})
+		if err != nil {
+			p.cannotWatch(err)
+		}
+	}()
+}
+
+func (w *watching) end() {
+	if w.stop != nil {
+		w.stop()
+	}
+	w.stop = nil
+}
+
+// cannotWatch says that changes are not seen. That is no reason not to serve.
+func (p *program) cannotWatch(err error) {
+	p.log.Warn("changes of files are not seen; send a hangup signal after one", "error", err)
+}
