@@ -30,6 +30,7 @@ type compiler struct {
 	c       *Config
 	report  func(Problem)
 	ids     map[string]Pos
+	shadows int      // how many rules only report
 	replace []string // routes that stand instead of the tier
 }
 
@@ -66,6 +67,9 @@ func (k *compiler) problem(field any, code Code, format string, args ...any) {
 // given reports whether the files say something about a field.
 func (k *compiler) given(field any) bool { return k.c.places[field].given }
 
+// maxShadows is how many shadow rules the engine keeps apart.
+const maxShadows = 255
+
 // add appends a rule that was written at field's place.
 func (k *compiler) add(field any, r sluice.Rule) {
 	pos := k.c.places[field].pos
@@ -81,6 +85,11 @@ func (k *compiler) add(field any, r sluice.Rule) {
 		return
 	}
 	k.ids[r.ID] = pos
+	if r.Shadow {
+		if k.shadows++; k.shadows == maxShadows+1 {
+			k.problem(field, CodeRange, "more than %d rules are shadow rules; enforce some, or remove them", maxShadows)
+		}
+	}
 	r.Source = pos.String()
 	k.c.policy.Rules = append(k.c.policy.Rules, r)
 }
@@ -99,49 +108,56 @@ func (k *compiler) limit(field any, l limit.Limit, unit string) (sluice.Limit, b
 
 // allowance returns the bucket that a means, or false if it gives no rate.
 func (k *compiler) allowance(a *Allowance) (sluice.Limit, bool) {
-	var rate *Rate
-	var field any
-	for _, r := range []struct {
-		field any
-		n     *int64
-		per   limit.Micros
-	}{
-		{&a.RequestsPerSecond, a.RequestsPerSecond, limit.Second},
-		{&a.RequestsPerMinute, a.RequestsPerMinute, limit.Minute},
-		{&a.RequestsPerHour, a.RequestsPerHour, limit.Hour},
-	} {
-		if r.n == nil {
-			continue
-		}
-		if rate != nil {
-			k.problem(r.field, CodeConflict, "a rate is given already by %s; keep one", k.c.places[field].key)
-			return sluice.Limit{}, false
-		}
-		rate, field = &Rate{Max: *r.n, Per: r.per}, r.field
-	}
+	rate, field, ok := k.oneRate(a)
 	switch {
-	case a.Limit != nil && rate != nil:
-		k.problem(field, CodeConflict, "a rate is given already by %s; keep one", k.c.places[&a.Limit].key)
+	case !ok:
 		return sluice.Limit{}, false
-	case a.Limit != nil:
-		copied := *a.Limit
-		rate, field = &copied, &a.Limit
+	case rate == nil && a.Burst != nil:
+		k.problem(&a.Burst, CodeConflict, "a burst needs a rate, such as requestsPerSecond; without one nothing comes back")
+		return sluice.Limit{}, false
 	case rate == nil:
-		if a.Burst != nil {
-			k.problem(&a.Burst, CodeConflict, "a burst needs a rate, such as requestsPerSecond; without one nothing comes back")
-		}
 		return sluice.Limit{}, false
-	}
-	if a.Burst != nil {
-		if rate.Burst != nil {
-			k.problem(&a.Burst, CodeConflict, "the limit names a burst already; keep one")
-			return sluice.Limit{}, false
-		}
-		rate.Burst, field = a.Burst, pick[any](rate.Max > 0, &a.Burst, field)
+	case a.Burst != nil && rate.Burst != nil:
+		k.problem(&a.Burst, CodeConflict, "the limit names a burst already; keep one")
+		return sluice.Limit{}, false
+	case a.Burst != nil:
+		rate = &Rate{Max: rate.Max, Per: rate.Per, Burst: a.Burst}
+		field = pick[any](rate.Max > 0, &a.Burst, field)
 	}
 	return k.limit(field, rate.bucket(), "")
 }
 
+// oneRate returns the rate of a and its field, nil if there is none. It reports a second
+// one and is then not ok.
+func (k *compiler) oneRate(a *Allowance) (rate *Rate, field any, ok bool) {
+	per := func(n *int64, span limit.Micros) *Rate {
+		if n == nil {
+			return nil
+		}
+		return &Rate{Max: *n, Per: span}
+	}
+	for _, r := range []struct {
+		field any
+		rate  *Rate
+	}{
+		{&a.Limit, a.Limit},
+		{&a.RequestsPerSecond, per(a.RequestsPerSecond, limit.Second)},
+		{&a.RequestsPerMinute, per(a.RequestsPerMinute, limit.Minute)},
+		{&a.RequestsPerHour, per(a.RequestsPerHour, limit.Hour)},
+	} {
+		switch {
+		case r.rate == nil:
+		case rate != nil:
+			k.problem(r.field, CodeConflict, "a rate is given already by %s; keep one", k.c.places[field].key)
+			return nil, nil, false
+		default:
+			rate, field = r.rate, r.field
+		}
+	}
+	return rate, field, true
+}
+
+// pick returns a if first, else b.
 func pick[T any](first bool, a, b T) T {
 	if first {
 		return a

@@ -19,7 +19,7 @@
 //	alias    other names for it, separated by |
 //	default  its value when the file does not give one, as the file would spell it
 //	enum     the values it may have, separated by |
-//	min, max bounds of a number
+//	min, max bounds of a number, or of how many elements a list has
 //	format   what a text must be: a check of formats.go
 //	secret   "only": given as ${NAME} or file:PATH; "may": that, or in clear
 //	required "true" if the file must give it

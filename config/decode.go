@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -125,8 +126,8 @@ func (d *decoder) list(n *node, v reflect.Value, f fieldInfo, key string) {
 	default:
 		items = []*node{n}
 	}
-	if most, err := strconv.Atoi(f.max); err == nil && len(items) > most {
-		d.fail(n, key, CodeRange, "has %d elements; at most %d are allowed", len(items), most)
+	if err := f.inLength(len(items)); err != nil {
+		d.fail(n, key, CodeRange, "%v", err)
 		return
 	}
 	v.Set(reflect.MakeSlice(v.Type(), len(items), len(items)))
@@ -309,14 +310,25 @@ func (f fieldInfo) check(v reflect.Value) (Code, error) {
 	return "", nil
 }
 
+// inLength compares the length of a list with its bounds. An empty list where an absent
+// one means everything would be read as everything, and be meant as nothing.
+func (f fieldInfo) inLength(n int) error {
+	if f.min != "" && int64(n) < number64(f.min) {
+		return errors.New("is an empty list, which can never match; leave the key out for all")
+	}
+	if f.max != "" && int64(n) > number64(f.max) {
+		return fmt.Errorf("has %d elements; at most %s are allowed", n, f.max)
+	}
+	return nil
+}
+
 func (f fieldInfo) inBounds(v reflect.Value) error {
 	bound := func(text string) int64 {
 		if v.Type() == durationType {
 			d, _ := time.ParseDuration(text) // a tag; the schema test reads them all
 			return int64(d)
 		}
-		n, _ := strconv.ParseInt(text, 10, 64)
-		return n
+		return number64(text)
 	}
 	switch n := v.Int(); {
 	case f.min != "" && n < bound(f.min) && n < 0:

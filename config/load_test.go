@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/limit"
+	"github.com/sluicegate/sluice/store/memory"
 )
 
 // load reads files given as "name: content" and fails the test on an error.
@@ -86,7 +87,21 @@ func TestGoodFilesLoad(t *testing.T) {
 					t.Errorf("rule %s has no source", r.ID)
 				}
 			}
+			opens(t, c)
 		})
+	}
+}
+
+// opens fails the test if the engine does not take the policy: whatever the engine
+// refuses must have been refused here, with a place.
+func opens(t *testing.T, c *Config) {
+	t.Helper()
+	controller, err := sluice.Open(c.Policy(), memory.New(memory.Options{}), sluice.Options{})
+	if err != nil {
+		t.Fatalf("the engine refuses the policy: %v", err)
+	}
+	if err := controller.Close(); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -144,6 +159,13 @@ func TestADRBlock(t *testing.T) {
 			t.Errorf("%v", c.ExcludedPaths)
 		}
 	})
+}
+
+func TestADRBlockOutbound(t *testing.T) {
+	c, problems := Load([]string{"../examples/spector.yaml"}, Options{})
+	if err := problems.Err(); err != nil {
+		t.Fatal(err)
+	}
 	t.Run("B-24 providers", func(t *testing.T) {
 		r := rule(t, c, "llm-anthropic")
 		want := []limit.Limit{limit.Bucket(300, limit.Minute, 300), limit.Bucket(150_000, limit.Minute, 150_000), limit.Slots(15)}

@@ -43,18 +43,10 @@ func parse(file string, data []byte, report func(Problem)) (n *node) {
 			n = fail(1, 1, CodeSyntax, "the YAML parser gave up on this file: %v", r)
 		}
 	}()
-	tokens := lexer.Tokenize(string(data))
-	if t, why := tooLarge(tokens); t != nil {
-		return fail(t.Position.Line, t.Position.Column, CodeTooLarge, "%s", why)
-	}
-	f, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
-	if err != nil {
-		var at yaml.Error
-		if errors.As(err, &at) && at.GetToken() != nil {
-			p := at.GetToken().Position
-			return fail(p.Line, p.Column, CodeSyntax, "%s", at.GetMessage())
-		}
-		return fail(1, 1, CodeSyntax, "%v", err)
+	f, p := syntax(file, data)
+	if p != nil {
+		report(*p)
+		return nil
 	}
 	c := converter{file: file, report: report, anchors: map[string]ast.Node{}}
 	for i, doc := range f.Docs {
@@ -73,6 +65,24 @@ func parse(file string, data []byte, report func(Problem)) (n *node) {
 		return fail(n.pos.Line, n.pos.Column, CodeType, "the file must be a map of keys, not %s", n.kind)
 	}
 	return n
+}
+
+// syntax runs the YAML parser, within the bounds.
+func syntax(file string, data []byte) (*ast.File, *Problem) {
+	tokens := lexer.Tokenize(string(data))
+	if t, why := tooLarge(tokens); t != nil {
+		return nil, &Problem{Pos: Pos{file, t.Position.Line, t.Position.Column}, Code: CodeTooLarge, Message: why}
+	}
+	f, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
+	if err == nil {
+		return f, nil
+	}
+	var at yaml.Error
+	if errors.As(err, &at) && at.GetToken() != nil {
+		p := at.GetToken().Position
+		return nil, &Problem{Pos: Pos{file, p.Line, p.Column}, Code: CodeSyntax, Message: at.GetMessage()}
+	}
+	return nil, &Problem{Pos: Pos{file, 1, 1}, Code: CodeSyntax, Message: err.Error()}
 }
 
 // tooLarge returns the token at which a file goes beyond the bounds, and why. It runs

@@ -128,10 +128,7 @@ func (s *schemas) typ(f fieldInfo) object {
 	case f.keyed != "":
 		return object{"type": "object", "additionalProperties": s.ref(t.Elem())}
 	case t.Kind() == reflect.Slice && isStruct(t.Elem()):
-		list := object{"type": "array", "items": s.ref(t.Elem())}
-		if f.max != "" {
-			list["maxItems"] = number64(f.max)
-		}
+		list := f.array(s.ref(t.Elem()))
 		if key := shorthandOf(t.Elem()); key != "" {
 			bare, _ := describe(t.Elem()).lookup(key)
 			return object{"anyOf": []any{list, s.typ(bare)}}
@@ -139,11 +136,23 @@ func (s *schemas) typ(f fieldInfo) object {
 		return list
 	case t.Kind() == reflect.Slice:
 		item := scalarSchema(t.Elem(), f)
-		return object{"anyOf": []any{item, object{"type": "array", "items": item}}}
+		return object{"anyOf": []any{item, f.array(item)}}
 	case isStruct(t):
 		return s.ref(t)
 	}
 	return scalarSchema(t, f)
+}
+
+// array is the schema of a list.
+func (f fieldInfo) array(item object) object {
+	out := object{"type": "array", "items": item}
+	if f.min != "" {
+		out["minItems"] = number64(f.min)
+	}
+	if f.max != "" {
+		out["maxItems"] = number64(f.max)
+	}
+	return out
 }
 
 func scalarSchema(t reflect.Type, f fieldInfo) object {

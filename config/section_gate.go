@@ -39,9 +39,9 @@ type Endpoint struct {
 	// Which paths: ? is one character, * one segment, ** any number, {name} one segment.
 	PathPattern string `key:"pathPattern" alias:"path|pattern" required:"true" format:"pattern"`
 	// Which methods; GET means HEAD too. Absent is all.
-	Methods []string `key:"methods" alias:"method" format:"method"`
+	Methods []string `key:"methods" alias:"method" format:"method" min:"1"`
 	// Which hosts. Absent is all.
-	Hosts []string `key:"hosts" alias:"host" format:"host"`
+	Hosts []string `key:"hosts" alias:"host" format:"host" min:"1"`
 	Allowance
 	// The most requests that may run at once for each caller. Absent is unlimited.
 	InFlight *int64 `key:"inFlight" min:"0"`
@@ -102,9 +102,9 @@ type Upstream struct {
 	// Its address: http://, https://, h2c:// or unix:/path. "demo:" is a built-in server that echoes.
 	URL string `key:"url" required:"true" format:"upstream"`
 	// Which paths go there. Absent is all that no other upstream matches better.
-	Paths []string `key:"paths" alias:"match" format:"pattern"`
+	Paths []string `key:"paths" alias:"match" format:"pattern" min:"1"`
 	// Which hosts go there. Absent is all.
-	Hosts []string `key:"hosts" format:"host"`
+	Hosts []string `key:"hosts" format:"host" min:"1"`
 	// Whether the client's Host header is passed on.
 	PreserveHost bool `key:"preserveHost"`
 	// The longest time to connect.
@@ -162,7 +162,7 @@ type Bounds struct {
 // Headers says what the answers say about limits.
 type Headers struct {
 	// The families of fields: X-RateLimit-* with an epoch or a delta, or a draft of RateLimit.
-	Families []string `key:"families" alias:"family" enum:"off|legacy-epoch|legacy-delta|draft-6|draft-7|draft-10" default:"legacy-epoch|draft-10"`
+	Families []string `key:"families" alias:"family" min:"1" enum:"off|legacy-epoch|legacy-delta|draft-6|draft-7|draft-10" default:"legacy-epoch|draft-10"`
 	// When they are sent; near is at a tenth of the limit or less.
 	When string `key:"when" enum:"always|near|refused" default:"always"`
 	// Whose fields win on an allowed request when the upstream sends the same ones.

@@ -41,7 +41,7 @@ type ClientIP struct {
 // APIKeys says where keys come from and which are good.
 type APIKeys struct {
 	// Headers that carry a key, first one wins.
-	Headers []string `key:"headers" format:"header" default:"X-API-Key"`
+	Headers []string `key:"headers" min:"1" format:"header" default:"X-API-Key"`
 	// Whether "Authorization: Bearer" may carry a key too. A token with two dots is a JWT.
 	Bearer bool `key:"bearer" default:"true"`
 	// The key file, as `sluice key new` writes it, relative to the configuration file.
@@ -59,9 +59,9 @@ type JWT struct {
 	// A short name that scopes its subjects. Absent is none for a single issuer, and its host for one of several.
 	Name string `key:"name" format:"plain-id"`
 	// Audiences of which the token must have one. Absent accepts any.
-	Audience []string `key:"audience"`
+	Audience []string `key:"audience" min:"1"`
 	// Signature algorithms.
-	Algorithms []string `key:"algorithms" enum:"RS256|RS384|RS512|PS256|PS384|PS512|ES256|ES384|ES512|EdDSA" default:"RS256|ES256|EdDSA"`
+	Algorithms []string `key:"algorithms" min:"1" enum:"RS256|RS384|RS512|PS256|PS384|PS512|ES256|ES384|ES512|EdDSA" default:"RS256|ES256|EdDSA"`
 	// The key set: an https URL, or a file relative to the configuration file.
 	JWKS string `key:"jwks" required:"true" format:"jwks"`
 	// The claim that names the subject.

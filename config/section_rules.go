@@ -70,29 +70,29 @@ type Match struct {
 // Selectors are values of a call's dimensions. A bare text is a list of one.
 type Selectors struct {
 	// What is asked: http, preauth, auth-failure, stream, frame, llm, tool, operation, message, source, poll.
-	Kind []string `key:"kind"`
+	Kind []string `key:"kind" min:"1"`
 	// Who asks: "apikey:…", "user:…", "tenant:…", "ip:…".
-	Subject []string `key:"subject"`
+	Subject []string `key:"subject" min:"1"`
 	// On whose account.
-	Tenant []string `key:"tenant"`
+	Tenant []string `key:"tenant" min:"1"`
 	// The caller's class.
-	Tier []string `key:"tier"`
+	Tier []string `key:"tier" min:"1"`
 	// The client's address prefix: "ip:203.0.113.9".
-	IP []string `key:"ip"`
+	IP []string `key:"ip" min:"1"`
 	// Whom the call goes to.
-	Provider []string `key:"provider"`
+	Provider []string `key:"provider" min:"1"`
 	// What it does there.
-	Capability []string `key:"capability"`
+	Capability []string `key:"capability" min:"1"`
 	// On what: absolute patterns, * is one segment, ** last any number.
-	Resource []string `key:"resource" format:"resource"`
+	Resource []string `key:"resource" min:"1" format:"resource"`
 	// How: an HTTP or JSON-RPC method.
-	Method []string `key:"method"`
+	Method []string `key:"method" min:"1"`
 	// The endpoint policy chosen for the call.
-	Route []string `key:"route"`
+	Route []string `key:"route" min:"1"`
 	// A language model.
-	Model []string `key:"model"`
+	Model []string `key:"model" min:"1"`
 	// The upstream credential.
-	Credential []string `key:"credential"`
+	Credential []string `key:"credential" min:"1"`
 	// A chat channel or connector.
-	Channel []string `key:"channel"`
+	Channel []string `key:"channel" min:"1"`
 }
