@@ -123,7 +123,7 @@ func (c *Controller) compileRule(src *Rule, order int) (*rule, error) {
 	if len(src.GroupBy) > maxGroupBy {
 		return nil, fmt.Errorf("groups by %d dimensions; at most %d", len(src.GroupBy), maxGroupBy)
 	}
-	r := &rule{Rule: src, order: order, salt: c.hash.sum("rule\x00" + src.ID)}
+	r := &rule{Rule: src, order: order, salt: c.hash.sum("rule\x00" + src.ID).lo}
 	var err error
 	if r.is, err = selectors(src.Match.Is); err != nil {
 		return nil, err
@@ -166,7 +166,7 @@ func (r *rule) compileLimits(c *Controller) error {
 			return fmt.Errorf("two limits are called %q; give them names", n.name)
 		}
 		names[n.name] = true
-		n.salt = c.hash.sum("limit\x00" + r.ID + "\x00" + n.name)
+		n.salt = c.hash.sum("limit\x00" + r.ID + "\x00" + n.name).lo
 		if l.Kind == limit.KindPace {
 			r.pace = max(r.pace, l.Per)
 		}

@@ -3,6 +3,7 @@ package sluice
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"log/slog"
 	"sync"
@@ -33,6 +34,10 @@ type Options struct {
 	Observe func(*Event)
 	// Logger gets what goes wrong when nobody is there to be told. Nil is silence.
 	Logger *slog.Logger
+	// KeySecret makes the keys of the books the same in every process that has it, as a
+	// store that is shared or survives a restart needs. At least 16 random bytes. Nil
+	// draws one for this process. Nobody can tell callers from keys without it.
+	KeySecret []byte
 	// MaxWaiting bounds how many callers may stand in all lines together; more are
 	// refused with ReasonQueueFull. Zero is 100 000.
 	MaxWaiting int
@@ -59,11 +64,14 @@ func Open(p *Policy, s Store, o Options) (*Controller, error) {
 		return nil, errors.New("sluice: Open needs a store; store/memory has one")
 	}
 	c := &Controller{
-		store: s, observe: o.Observe, logger: o.Logger, hash: newHasher(),
+		store: s, observe: o.Observe, logger: o.Logger, hash: newHasher(o.KeySecret),
 		room: waitingRoom{rules: make(map[string]*lines), most: o.MaxWaiting},
 	}
 	if c.logger == nil {
 		c.logger = slog.New(slog.DiscardHandler)
+	}
+	if n := len(o.KeySecret); o.KeySecret != nil && n < minSecret {
+		return nil, fmt.Errorf("sluice: a KeySecret of %d bytes can be guessed; use at least %d random ones", n, minSecret)
 	}
 	if c.room.most <= 0 {
 		c.room.most = 100_000
@@ -78,6 +86,8 @@ func Open(p *Policy, s Store, o Options) (*Controller, error) {
 	c.policy.Store(compiled)
 	return c, nil
 }
+
+const minSecret = 16
 
 // Policy returns the policy in force. It must not be changed.
 func (c *Controller) Policy() *Policy { return c.policy.Load().source }
@@ -273,7 +283,7 @@ func (c *Controller) Resume(ctx context.Context, id string) (Admission, error) {
 // group by first, such as "ip:203.0.113.9" or "apikey:…". Slots stay held. It returns
 // how many limits were not full.
 func (c *Controller) Reset(ctx context.Context, identity string) (int, error) {
-	return c.reset(ctx, ledger.Command{Op: ledger.Reset, Group: c.hash.sum(identity)})
+	return c.reset(ctx, ledger.Command{Op: ledger.Reset, Group: c.hash.sum(identity).hi})
 }
 
 // ResetAll makes every limit full. Slots stay held.
@@ -294,7 +304,7 @@ func (c *Controller) reset(ctx context.Context, cmd ledger.Command) (int, error)
 // levels have no rule names if their rules have gone.
 func (c *Controller) Usage(ctx context.Context, identity string) ([]Level, error) {
 	var levels []Level
-	group := c.hash.sum(identity)
+	group := c.hash.sum(identity).hi
 	for e, err := range c.store.Scan(ctx, group) {
 		if err != nil {
 			return levels, err

@@ -46,7 +46,7 @@ type Decision struct {
 
 	nsums   int // hashed values
 	sumDims [4]Dimension
-	sums    [4]uint64
+	sums    [4]digest
 
 	// generation is bumped when the decision stops being about its call, so that an
 	// Admission that outlives it does nothing.
@@ -137,7 +137,7 @@ func (d *Decision) addStep(r *rule, l *ruleLimit) *ledger.Step {
 }
 
 // sum hashes the value v of a dimension, each dimension at most once a call.
-func (d *Decision) sum(dim Dimension, v string) uint64 {
+func (d *Decision) sum(dim Dimension, v string) digest {
 	for i := range d.nsums {
 		if d.sumDims[i] == dim {
 			return d.sums[i]
@@ -165,9 +165,9 @@ func (d *Decision) group(call *Call, m *match) Missing {
 		}
 		s := d.sum(from, v)
 		if i == 0 {
-			m.group = s
+			m.group = s.hi
 		}
-		m.base = mix(m.base+uint64(from)+1, s)
+		m.base = mix(m.base+uint64(from)+1, s.lo)
 	}
 	return MissingIP
 }

@@ -1,27 +1,60 @@
 package sluice
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
 	"hash/maphash"
 	"math/bits"
+	"slices"
 
 	"github.com/sluicegate/sluice/ledger"
 )
 
-// A hasher turns text into key material. Its seeds are random and stay in the process,
-// so that nobody outside can choose values that collide; by chance, a million callers
-// collide with a probability of 3e-8.
-type hasher struct{ values, ids maphash.Seed }
+// A hasher turns text into key material, with a secret, so that nobody outside can
+// choose values that collide.
+//
+// Without a secret of the owner it draws one for the process and hashes to 64 bits: by
+// chance, a million callers collide with a probability of 3e-8. With one, the keys are
+// the same in every process that has it, and after a restart, and are 128 bits of
+// HMAC-SHA-256.
+type hasher struct {
+	values, ids maphash.Seed
+	secret      []byte
+}
 
-func newHasher() hasher { return hasher{maphash.MakeSeed(), maphash.MakeSeed()} }
+// A digest is the hash of one text.
+type digest struct{ hi, lo uint64 }
 
-func (h *hasher) sum(s string) uint64 { return maphash.String(h.values, s) }
+func newHasher(secret []byte) hasher {
+	return hasher{maphash.MakeSeed(), maphash.MakeSeed(), slices.Clone(secret)}
+}
+
+func (h *hasher) sum(s string) digest {
+	if h.secret == nil {
+		v := maphash.String(h.values, s)
+		return digest{v, v}
+	}
+	return h.shared(s)
+}
+
+func (h *hasher) shared(s string) digest {
+	mac := hmac.New(sha256.New, h.secret)
+	mac.Write([]byte(s))
+	sum := mac.Sum(nil)
+	return digest{binary.BigEndian.Uint64(sum), binary.BigEndian.Uint64(sum[8:])}
+}
 
 // id is the zero ID for the empty string.
 func (h *hasher) id(s string) ledger.ID {
 	if s == "" {
 		return ledger.ID{}
 	}
-	return ledger.ID{Hi: h.sum(s), Lo: maphash.String(h.ids, s) | 1} // Lo is never zero
+	if h.secret == nil {
+		return ledger.ID{Hi: maphash.String(h.values, s), Lo: maphash.String(h.ids, s) | 1}
+	}
+	d := h.shared("id\x00" + s)
+	return ledger.ID{Hi: d.hi, Lo: d.lo | 1} // Lo is never zero
 }
 
 // mix combines two hashes so that the result depends on every bit of both and on their
