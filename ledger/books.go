@@ -26,7 +26,7 @@ func NewBooks(grants *Grants) *Books {
 
 // Apply carries out one command at time now.
 func (b *Books) Apply(now limit.Micros, cmd *Command, res *Result) {
-	res.At, res.Status, res.Count = now, Done, 0
+	res.Start(now)
 	steps := cmd.Steps
 	switch {
 	case cmd.Op == Reset:

@@ -64,7 +64,8 @@ func (g *Grants) Begin(cmd *Command, res *Result) (steps []Step, done bool) {
 			res.Status = Conflict
 		}
 		return nil, true
-	case cmd.Op == Settle && len(cmd.Used) != len(r.steps):
+	case cmd.Op == Settle && len(cmd.Used) != len(r.steps),
+		cmd.Op == Void && r.settled && !r.released:
 		res.Status = Conflict
 		return nil, true
 	case (cmd.Op == Release || cmd.Op == Void) && r.released:

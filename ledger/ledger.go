@@ -6,7 +6,11 @@
 // asks which algorithm a limit has.
 package ledger
 
-import "github.com/sluicegate/sluice/limit"
+import (
+	"math"
+
+	"github.com/sluicegate/sluice/limit"
+)
 
 // A Key names one cell. It is made of keyed hashes, so that no caller's text reaches a
 // store, and it has two halves so that all cells of one caller can be found together.
@@ -119,6 +123,12 @@ type Result struct {
 	Count int
 }
 
+// Start makes r the answer to a command at time now that has not been carried out yet.
+// Nothing of an earlier answer is left but the memory of its slices.
+func (r *Result) Start(now limit.Micros) {
+	*r = Result{At: now, Outcomes: r.Outcomes[:0], Levels: r.Levels[:0], Steps: r.Steps[:0]}
+}
+
 // An Entry is one cell as Scan finds it.
 type Entry struct {
 	Key   Key
@@ -126,15 +136,19 @@ type Entry struct {
 	Level limit.Level
 }
 
-// Run carries out cmd on the cells of its steps, cells[i] being that of steps[i]. It
-// fills everything of res but At, which the caller has set to the time of the command.
-// Cells that are equal must be the same pointer.
+// Run carries out cmd on the cells of its steps, cells[i] being that of steps[i], and
+// answers in res, which the caller has started. Steps of one cell must have one pointer
+// to it: together they take the sum of their units.
 func Run(cmd *Command, steps []Step, cells []*limit.Cell, res *Result) {
 	now := res.At
 	switch cmd.Op {
 	case Take, Peek:
 		decide(cmd, steps, cells, res)
 	case Settle:
+		if len(cmd.Used) != len(steps) {
+			res.Status = Conflict
+			return
+		}
 		for i := range steps {
 			settle(&steps[i], cells[i], now, cmd.At, cmd.Used[i])
 		}
@@ -158,10 +172,9 @@ func Run(cmd *Command, steps []Step, cells []*limit.Cell, res *Result) {
 // decide takes every enforced step or none, then each shadow set that fits whole.
 func decide(cmd *Command, steps []Step, cells []*limit.Cell, res *Result) {
 	now, allOK := res.At, true
-	res.Outcomes, res.Levels = res.Outcomes[:0], res.Levels[:0]
 	for i := range steps {
 		s := &steps[i]
-		v := s.Limit.Fit(cells[i], now, s.N)
+		v := s.Limit.Fit(cells[i], now, together(steps, cells, i))
 		if !v.OK {
 			allOK = false
 			if s.Set == 0 {
@@ -189,6 +202,17 @@ func decide(cmd *Command, steps []Step, cells []*limit.Cell, res *Result) {
 	}
 }
 
+// together is what the i-th step and those before it take from its cell.
+func together(steps []Step, cells []*limit.Cell, i int) int64 {
+	sum := steps[i].N
+	for j := range i {
+		if cells[j] == cells[i] && sum >= 0 {
+			sum += min(max(0, steps[j].N), math.MaxInt64-sum)
+		}
+	}
+	return sum
+}
+
 // fits reports whether every step of a shadow set was told yes.
 func fits(steps []Step, outs []limit.Verdict, set uint8) bool {
 	for i := range steps {
@@ -199,9 +223,10 @@ func fits(steps []Step, outs []limit.Verdict, set uint8) bool {
 	return true
 }
 
-// settle corrects one step from N to used.
+// settle corrects one step from N to used. What a shadow step would have refused was
+// not used, as far as it is concerned.
 func settle(s *Step, c *limit.Cell, now, at limit.Micros, used int64) {
-	if used < 0 || s.Limit.OnRelease() {
+	if used < 0 || s.Limit.OnRelease() || s.Set != 0 && s.N == 0 {
 		return
 	}
 	back := s.N - used
