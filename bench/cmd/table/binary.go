@@ -57,8 +57,10 @@ func (b binary) measure(quick bool, rounds int, raw string) error {
 	return out.Close()
 }
 
+// run runs some benchmarks. One that hangs is ended with its stacks: a lock that is
+// never released shows nowhere else.
 func (b binary) run(out io.Writer, args ...string) error {
-	cmd := exec.Command(b.path, append([]string{"-test.run=^$"}, args...)...)
+	cmd := exec.Command(b.path, append([]string{"-test.run=^$", "-test.timeout=3m"}, args...)...)
 	cmd.Env = b.env
 	var complaints bytes.Buffer
 	cmd.Stdout, cmd.Stderr = out, &complaints
