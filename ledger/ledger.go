@@ -126,7 +126,9 @@ type Result struct {
 // Start makes r the answer to a command at time now that has not been carried out yet.
 // Nothing of an earlier answer is left but the memory of its slices.
 func (r *Result) Start(now limit.Micros) {
-	*r = Result{At: now, Outcomes: r.Outcomes[:0], Levels: r.Levels[:0], Steps: r.Steps[:0]}
+	r.Status, r.At, r.Count = Done, now, 0
+	r.Settled, r.Released = false, false
+	r.Outcomes, r.Levels, r.Steps = r.Outcomes[:0], r.Levels[:0], r.Steps[:0]
 }
 
 // An Entry is one cell as Scan finds it.

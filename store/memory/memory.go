@@ -106,18 +106,18 @@ func (s *Store) Apply(_ context.Context, cmds []ledger.Command, res []ledger.Res
 }
 
 func (s *Store) apply(cmd *ledger.Command, res *ledger.Result) {
-	now := s.now()
-	res.At, res.Status, res.Count = now, ledger.Done, 0
+	res.Start(0) // whoever looks at a cell reads the clock then
 	if len(cmd.Steps) == 1 && cmd.ID.Zero() && (cmd.Op == ledger.Take || cmd.Op == ledger.Release) && s.one(cmd, res) {
 		return
 	}
 	switch {
 	case cmd.Op == ledger.Reset:
+		res.At = s.now()
 		s.reset(cmd, res)
 	case !cmd.ID.Zero() && cmd.Op != ledger.Peek && cmd.Op != ledger.Cool:
 		s.applyNamed(cmd, res)
 	case cmd.Op == ledger.Find:
-		res.Status = ledger.Unknown
+		res.At, res.Status = s.now(), ledger.Unknown
 	default:
 		s.run(cmd, cmd.Steps, res)
 	}
@@ -127,6 +127,7 @@ func (s *Store) apply(cmd *ledger.Command, res *ledger.Result) {
 func (s *Store) applyNamed(cmd *ledger.Command, res *ledger.Result) {
 	s.grantsMu.Lock()
 	defer s.grantsMu.Unlock()
+	res.At = s.now()
 	steps, done := s.grants.Begin(cmd, res)
 	if done {
 		return
@@ -137,10 +138,15 @@ func (s *Store) applyNamed(cmd *ledger.Command, res *ledger.Result) {
 
 // one carries out a Take or a Release of one step whose cell is one word: the common
 // case. It reports false, with nothing changed, when the general way is needed.
+//
+// The clock is read after the word. The other way round, others could take in between,
+// and their later stamps would look like debt to the older clock: a refusal of what is
+// there.
 func (s *Store) one(cmd *ledger.Command, res *ledger.Result) bool {
 	step := &cmd.Steps[0]
-	l, now := step.Limit, res.At
+	l := step.Limit
 	if cmd.Op == ledger.Release && !l.OnRelease() {
+		res.At = s.now()
 		return true
 	}
 	sl := s.shardOf(step.Key).table.Load().find(step.Key)
@@ -156,6 +162,8 @@ func (s *Store) one(cmd *ledger.Command, res *ledger.Result) bool {
 			pause(n)
 			continue
 		}
+		now := s.now()
+		res.At = now
 		cell, v := l.Unpack(w>>wordShift, now), limit.Verdict{OK: true}
 		if cmd.Op == ledger.Take {
 			v = l.Take(&cell, now, step.N)
@@ -175,7 +183,6 @@ func (s *Store) one(cmd *ledger.Command, res *ledger.Result) bool {
 // answer fills in the result of a Take of one step.
 func answer(cmd *ledger.Command, cell *limit.Cell, v limit.Verdict, res *ledger.Result) {
 	step := &cmd.Steps[0]
-	res.Outcomes, res.Levels = res.Outcomes[:0], res.Levels[:0]
 	if !v.OK {
 		res.Outcomes = append(res.Outcomes, v)
 		if step.Set == 0 {
@@ -217,6 +224,7 @@ func (s *Store) run(cmd *ledger.Command, steps []ledger.Step, res *ledger.Result
 	x.cells = slices.Grow(x.cells[:0], len(steps))[:len(steps)]
 	for !s.lockAll(cmd.Op == ledger.Peek, steps, x) {
 	}
+	res.At = s.now() // under the locks: no cell has a later stamp
 	for i := range steps {
 		h := &x.holds[x.holds[i].first]
 		if h == &x.holds[i] && !s.open(h, &steps[i], res.At) {
