@@ -443,6 +443,20 @@ func TestSecrets(t *testing.T) {
 			t.Errorf("%s prints the secret: %s", format, s)
 		}
 	}
+	t.Run("a variable must be set, to something", func(t *testing.T) {
+		for _, value := range []struct {
+			text string
+			set  bool
+		}{{"", true}, {"left over", false}} {
+			_, problems := Load([]string{"a.yaml"}, Options{
+				Env:      func(string) (string, bool) { return value.text, value.set },
+				ReadFile: func(string) ([]byte, error) { return []byte("admin: {token: '${T}'}"), nil },
+			})
+			if len(problems) != 1 || problems[0].Code != CodeSecret {
+				t.Errorf("%+v: %v", value, problems)
+			}
+		}
+	})
 	t.Run("only there", func(t *testing.T) {
 		c := load(t, map[string]string{"a.yaml": "identity: {jwt: [{issuer: '${HOME}', jwks: keys.json}]}"})
 		if got := c.Identity.JWT[0].Issuer; got != "${HOME}" {
@@ -493,5 +507,46 @@ func TestReadErrors(t *testing.T) {
 		"also.yaml: error[read] cannot read the file: also.yaml: no such file or directory"
 	if err := problems.Err(); err == nil || err.Error() != want {
 		t.Errorf("%v", err)
+	}
+}
+
+func TestShadowRulesAreBounded(t *testing.T) {
+	rules := func(n int) map[string]string {
+		var b strings.Builder
+		b.WriteString("rules:\n")
+		for i := range n {
+			fmt.Fprintf(&b, "- {id: r%d, slots: 1, shadow: true}\n", i)
+		}
+		return map[string]string{"a.yaml": b.String()}
+	}
+	opens(t, load(t, rules(maxShadows)))
+	_, problems := loadFiles(rules(maxShadows + 2))
+	if len(problems) != 1 || problems[0].Code != CodeRange || problems[0].Key != "rules[255].id" {
+		t.Errorf("%v", problems)
+	}
+}
+
+func TestLoopback(t *testing.T) {
+	for address, want := range map[string]bool{
+		"127.0.0.1:1": true, "127.8.8.8:1": true, "[::1]:1": true, "[::ffff:127.0.0.1]:1": true, "localhost:1": true, "unix:/run/s": true,
+		":1": false, "0.0.0.0:1": false, "[::]:1": false, "192.0.2.1:1": false, "10.0.0.1:1": false,
+	} {
+		if got := loopback(address); got != want {
+			t.Errorf("%s: %v", address, got)
+		}
+	}
+}
+
+func TestWithin(t *testing.T) {
+	for _, c := range []struct {
+		key, outer string
+		want       bool
+	}{
+		{"tiers.a", "tiers.a", true}, {"tiers.a.burst", "tiers.a", true}, {"rules[1].id", "rules", true},
+		{"tiers.ab", "tiers.a", false}, {"rules[10]", "rules[1]", false}, {"tiers", "tiers.a", false}, {"tiers", "", false},
+	} {
+		if got := within(c.key, c.outer); got != c.want {
+			t.Errorf("%q in %q: %v", c.key, c.outer, got)
+		}
 	}
 }
