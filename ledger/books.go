@@ -83,11 +83,12 @@ func (b *Books) Sweep(now limit.Micros) int {
 	return len(b.cells)
 }
 
-// Scan yields the cells of a group, or all if group is zero, as they stand at time now.
+// Scan yields the cells of a group, or all if group is zero, that are not as good as new
+// at time now.
 func (b *Books) Scan(now limit.Micros, group uint64) iter.Seq[Entry] {
 	return func(yield func(Entry) bool) {
 		for k, a := range b.cells {
-			if group != 0 && k.Group != group {
+			if group != 0 && k.Group != group || a.limit.Idle(&a.cell, now) {
 				continue
 			}
 			if !yield(Entry{Key: k, Limit: a.limit, Level: a.limit.Level(&a.cell, now)}) {
