@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -162,7 +161,7 @@ func (k *compiler) headers(h *Headers) {
 		}
 		for _, name := range owners[family] {
 			if first := writer[name]; first != "" {
-				k.problem(&h.Families, CodeConflict, "%s and %s both write %s, in different ways; keep one", first, family, cmp.Or(name))
+				k.problem(&h.Families, CodeConflict, "%s and %s both write %s, in different ways; keep one", first, family, name)
 				return
 			}
 			writer[name] = family
