@@ -28,18 +28,18 @@ func (a *answer) write(w io.Writer) error {
 
 // writeParties prints whose request it is and what it is for.
 func (a *answer) writeParties(w io.Writer) error {
-	t := columns(w)
+	var t table
 	line := func(name, value string, why ...string) {
 		if value != "" {
-			fmt.Fprintf(t, "%s\t%s\t%s\n", name, value, join("; ", why...))
+			t.row(name, value, join("; ", why...))
 		}
 	}
 	line("client", a.Client.Identity, a.Client.Why)
 	for _, h := range a.Client.Hops {
-		line("", "  "+h)
+		t.row("", "", "  "+h)
 	}
 	if len(a.Client.Ignored) > 0 {
-		line("", "  not believed: "+strings.Join(a.Client.Ignored, ", "))
+		t.row("", "", "  not believed: "+strings.Join(a.Client.Ignored, ", "))
 	}
 	line("caller", a.Caller.Subject, a.Caller.Label, a.Caller.Why)
 	line("tier", a.Caller.Tier)
@@ -59,7 +59,7 @@ func (a *answer) writeParties(w io.Writer) error {
 	if a.Path.Cost != 1 || a.Path.Capability != "" {
 		line("cost", count(int(a.Path.Cost), "call"), a.Path.Capability)
 	}
-	return t.Flush()
+	return t.write(w, "")
 }
 
 // join puts a separator between those texts that are not empty.
@@ -72,35 +72,38 @@ func (a *answer) writeRules(w io.Writer) error {
 	if len(a.Rules) == 0 {
 		return nil
 	}
-	fmt.Fprintln(w, "\nrules about it")
-	t := columns(w)
+	var its, others table
 	for _, r := range a.Rules {
-		for _, l := range r.Limits {
-			mark := "  ✓ "
-			if l.Refused {
-				mark = "  ✗ "
-			}
-			name := r.Rule
-			if r.Shadow {
-				name += " (shadow)"
-			}
-			fmt.Fprintf(t, "%s%s\t%s\t%s\t%s\t%s\n", mark, name, l.Limit, l.change(), r.Key, r.Source)
+		switch {
+		case !r.Matched:
+			others.row("· "+r.Rule, r.Why, r.Source)
+		case len(r.Limits) == 0: // the request lacks what the rule groups by
+			its.row("✗ "+r.Rule, r.Why, "", r.Key, r.Source)
 		}
-		if r.Matched && len(r.Limits) == 0 {
-			fmt.Fprintf(t, "  ✗ %s\t%s\t\t%s\t%s\n", r.Rule, r.Why, r.Key, r.Source)
+		for _, l := range r.Limits {
+			its.row(l.mark()+r.Rule+r.mode(), l.Limit, l.change(), r.Key, r.Source)
 		}
 	}
-	if err := t.Flush(); err != nil {
+	fmt.Fprintln(w, "\nrules about it")
+	if err := its.write(w, "  "); err != nil {
 		return err
 	}
 	fmt.Fprintln(w, "\nrules about others")
-	t = columns(w)
-	for _, r := range a.Rules {
-		if !r.Matched {
-			fmt.Fprintf(t, "  · %s\t%s\t%s\n", r.Rule, r.Why, r.Source)
-		}
+	return others.write(w, "  ")
+}
+
+func (r *ruleAnswer) mode() string {
+	if r.Shadow {
+		return " (shadow)"
 	}
-	return t.Flush()
+	return ""
+}
+
+func (l *limitAnswer) mark() string {
+	if l.Refused {
+		return "✗ "
+	}
+	return "✓ "
 }
 
 // change says what the request would do to a limit.

@@ -94,12 +94,12 @@ func reportText(w io.Writer, r *report) error {
 		fmt.Fprintln(w, p)
 	}
 	if len(r.rules) > 0 {
-		t := columns(w)
-		fmt.Fprintln(t, "RULE\tLIMITS\tEACH\tOF CALLS WHERE\tFROM")
+		var t table
+		t.row("RULE", "LIMITS", "EACH", "OF CALLS WHERE", "FROM")
 		for _, l := range r.rules {
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", l.ID, strings.Join(l.Limits, " and "), l.each(), l.Match, l.Source)
+			t.row(l.ID, strings.Join(l.Limits, " and "), l.each(), l.Match, l.Source)
 		}
-		if err := t.Flush(); err != nil {
+		if err := t.write(w, ""); err != nil {
 			return err
 		}
 	}

@@ -30,6 +30,10 @@ func run(ctx context.Context, args []string, s streams) int {
 	case errors.Is(err, errShown):
 		return 1
 	}
+	if _, ok := errors.AsType[configError](err); ok {
+		fmt.Fprintf(s.err, "sluice: the configuration has problems\n%v\n", err)
+		return 1
+	}
 	fmt.Fprintln(s.err, "sluice:", err)
 	if _, ok := errors.AsType[usageError](err); ok {
 		fmt.Fprintf(s.err, "Try: %s --help\n", cmd.CommandPath())

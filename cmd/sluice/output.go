@@ -4,7 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"text/tabwriter"
+	"strings"
+	"unicode/utf8"
 )
 
 // writeJSON writes v for machines that people look over the shoulder of.
@@ -15,9 +16,34 @@ func writeJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// columns returns a writer that lines up cells, which end with tabs, in columns. The
-// caller flushes it.
-func columns(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) }
+// A table is rows of cells that are written in columns.
+type table [][]string
+
+func (t *table) row(cells ...string) { *t = append(*t, cells) }
+
+// write writes the rows, each after indent and without blanks at its end, which a
+// [text/tabwriter] would leave.
+func (t table) write(w io.Writer, indent string) error {
+	var widths []int
+	for _, row := range t {
+		for i, cell := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	var out strings.Builder
+	for _, row := range t {
+		line := indent
+		for i, cell := range row {
+			line += cell + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2)
+		}
+		out.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
+}
 
 // count returns "1 rule" or "2 rules".
 func count(n int, one string) string {

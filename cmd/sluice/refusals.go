@@ -30,6 +30,13 @@ type sampleKey struct {
 	shadow bool
 }
 
+func (k sampleKey) mode() string {
+	if k.shadow {
+		return "shadow"
+	}
+	return "enforced"
+}
+
 type sample struct {
 	next       atomic.Int64 // nanoseconds since the start: when a line may be written
 	suppressed atomic.Uint64
@@ -83,13 +90,11 @@ func (l *refusalLog) add(key sampleKey) *sample {
 }
 
 func (l *refusalLog) write(e *sluice.Event, key sampleKey, suppressed uint64) {
-	mode, reason, wait := "enforced", "", time.Duration(0)
-	if key.shadow {
-		mode = "shadow"
-	} else {
+	reason, wait := "", time.Duration(0)
+	if !key.shadow {
 		reason, wait = e.Refusal.Reason.String(), e.Refusal.RetryAfter
 	}
-	l.log.Info("a call was refused", "rule", key.rule, "mode", mode, "reason", reason,
+	l.log.Info("a call was refused", "rule", key.rule, "mode", key.mode(), "reason", reason,
 		"retry_after_ms", wait.Milliseconds(), "waited_ms", e.Waited.Milliseconds(),
 		"subject", e.Call.Subject, "client", e.Call.IP, "kind", e.Call.Kind, "method", e.Call.Method,
 		"route", e.Call.Route, "degraded", e.Degraded, "sampled", true, "suppressed", suppressed)
@@ -99,7 +104,7 @@ func (l *refusalLog) write(e *sluice.Event, key sampleKey, suppressed uint64) {
 func (l *refusalLog) flush() {
 	for key, s := range *l.samples.Load() {
 		if n := s.suppressed.Swap(0); n > 0 {
-			l.log.Info("further calls were refused", "rule", key.rule, "shadow", key.shadow, "sampled", true, "suppressed", n)
+			l.log.Info("further calls were refused", "rule", key.rule, "mode", key.mode(), "sampled", true, "suppressed", n)
 		}
 	}
 }

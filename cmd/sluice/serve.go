@@ -56,16 +56,16 @@ func (p *program) announce() {
 		return
 	}
 	fmt.Fprintf(p.out, "sluice %s serves %s: %s.\n\n", thisBuild().Version, &p.source, count(rules, "rule"))
-	t := columns(p.out)
+	var t table
 	urls := map[string]string{}
 	for _, f := range p.fronts {
 		if f.listener == nil {
 			continue
 		}
 		urls[f.name] = urlOf(f.listener, f.name == "gate" && c.TLS.CertFile != "")
-		fmt.Fprintf(t, "  %s\t%s\t%s\n", f.name, urls[f.name], f.purpose(c))
+		t.row(f.name, urls[f.name], f.purpose(c))
 	}
-	_ = t.Flush() // people who cannot be told are no reason not to serve
+	_ = t.write(p.out, "  ") // people who cannot be told are no reason not to serve
 	fmt.Fprint(p.out, p.tries(urls))
 }
 

@@ -47,8 +47,3 @@ func (s *source) String() string {
 
 // A configError is all problems of a configuration, a line each.
 type configError struct{ error }
-
-// Error adds what that means.
-func (e configError) Error() string { return "the configuration has problems\n" + e.error.Error() }
-
-func (e configError) Unwrap() error { return e.error }

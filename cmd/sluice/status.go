@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -88,24 +89,26 @@ func (st *status) write(w io.Writer) error {
 	if st.State.ReloadError != "" {
 		fmt.Fprintf(w, "The last reload failed; this configuration is older than the files:\n  %s\n", strings.ReplaceAll(st.State.ReloadError, "\n", "\n  "))
 	}
-	fmt.Fprintf(w, "Since the start: %d admitted, %d refused.\n\n", st.Decisions["allowed"], st.Decisions["refused"])
-	t := columns(w)
-	fmt.Fprintln(t, "RULE\tLIMITS\tEACH\tPER SECOND\tREFUSED\tWAITING\tRUNNING")
+	fmt.Fprintf(w, "Decisions since the start: %d admitted, %d refused.\n\n", st.Decisions["allowed"], st.Decisions["refused"])
+	var rules, callers table
+	rules.row("RULE", "LIMITS", "EACH", "PER SECOND", "REFUSED", "WAITING", "RUNNING")
 	for _, r := range st.Rules {
 		each := strings.Join(r.GroupBy, " and ")
 		if r.Shadow {
 			each += ", shadow"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%.1f\t%.0f %%\t%d\t%d\n", r.ID, strings.Join(r.Limits, " and "), each, r.Hits, 100*r.Refused, r.Waiting, r.Held)
+		rules.row(r.ID, strings.Join(r.Limits, " and "), each, fmt.Sprintf("%.1f", r.Hits),
+			fmt.Sprintf("%.0f %%", 100*r.Refused), strconv.Itoa(r.Waiting), strconv.Itoa(r.Held))
 	}
-	if len(st.TopTalkers) > 0 {
-		fmt.Fprintln(t, "\t\t\t\t\t\t")
-		fmt.Fprintln(t, "CALLER\tREFUSED BY\t\tPER SECOND\tREFUSED PER SECOND")
+	if err := rules.write(w, ""); err != nil || len(st.TopTalkers) == 0 {
+		return err
 	}
+	fmt.Fprintln(w)
+	callers.row("CALLER", "PER SECOND", "REFUSED PER SECOND", "REFUSED BY")
 	for _, c := range st.TopTalkers[:min(talkersShown, len(st.TopTalkers))] {
-		fmt.Fprintf(t, "%s\t%s\t\t%.1f\t%.1f\n", c.Label, c.Rule, c.Rate, c.Refused)
+		callers.row(c.Label, fmt.Sprintf("%.1f", c.Rate), fmt.Sprintf("%.1f", c.Refused), c.Rule)
 	}
-	return t.Flush()
+	return callers.write(w, "")
 }
 
 // mood is one word or two about how things are.
