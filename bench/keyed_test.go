@@ -1,11 +1,10 @@
 package bench
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"slices"
-	"strings"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,12 +18,14 @@ const (
 // keys are a million texts of 16 bytes in one array: the text is never charged to
 // a row that only refers to it.
 var keys = sync.OnceValue(func() []string {
-	var text strings.Builder
+	const prefix, width = "caller-", 16
+	text := make([]byte, 0, million*width)
 	for i := range million {
-		fmt.Fprintf(&text, "caller-%09d", i)
+		text = append(text, prefix...)
+		// Ten digits with a leading one that is cut: nine with leading zeros.
+		text = append(text, strconv.Itoa(1_000_000_000 + i)[1:]...)
 	}
-	const width = len("caller-000000000")
-	all, list := text.String(), make([]string, million)
+	all, list := string(text), make([]string, million)
 	for i := range list {
 		list[i] = all[i*width : (i+1)*width]
 	}
