@@ -259,11 +259,14 @@ func (s *Store) lockAll(peek bool, steps []ledger.Step, x *scratch) bool {
 	sortByKey(x.order, steps)
 	for k, i := range x.order {
 		h := &x.holds[i]
-		if h.slot == nil {
-			continue
+		if k > 0 {
+			before := x.order[k-1]
+			if p := &x.holds[before]; p.slot == h.slot && (h.slot != nil || steps[before].Key == steps[i].Key) {
+				h.first = p.first
+				continue
+			}
 		}
-		if k > 0 && x.holds[x.order[k-1]].slot == h.slot {
-			h.first = x.holds[x.order[k-1]].first
+		if h.slot == nil {
 			continue
 		}
 		w, ok := h.slot.lock()
