@@ -21,11 +21,7 @@ var picture = flag.String("picture", "", "write a picture of the page over made-
 func chromium(t *testing.T, url string, args ...string) string {
 	t.Helper()
 	name := browser(t)
-	args = append([]string{
-		"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
-		"--disable-background-networking", "--disable-component-update", "--hide-scrollbars",
-		"--user-data-dir=" + t.TempDir(), "--virtual-time-budget=4000",
-	}, append(args, url)...)
+	args = append(append(quiet(t), "--virtual-time-budget=4000"), append(args, url)...)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, name, args...).Output()
@@ -45,6 +41,21 @@ func browser(t *testing.T) string {
 	}
 	t.Skip("no chromium on this machine; Debian's package of that name has it")
 	return ""
+}
+
+// quiet returns the arguments of a browser that only does what the test asks for.
+func quiet(t *testing.T) []string {
+	t.Helper()
+	profile, err := os.MkdirTemp("", "sluice-page")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Not t.TempDir, which fails the test if a dying browser still writes there.
+	t.Cleanup(func() { os.RemoveAll(profile) })
+	return []string{
+		"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
+		"--disable-background-networking", "--disable-component-update", "--hide-scrollbars", "--user-data-dir=" + profile,
+	}
 }
 
 // page serves an Admin over made-up traffic until the test ends.
