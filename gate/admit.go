@@ -11,35 +11,48 @@ import (
 	"github.com/sluicegate/sluice/gate/upstream"
 )
 
-// queues says for which kinds of calls a policy has a rule that lets callers wait.
-type queues struct {
-	policy *sluice.Policy
-	all    bool
-	kinds  []string
+// outlook is what a gate needs to know of a policy before it asks: for which kinds of
+// calls there are rules at all, and for which one lets callers wait.
+type outlook struct {
+	policy      *sluice.Policy
+	asks, waits kinds
 }
 
-// waits reports whether a call of a kind may have to stand in line.
-func (g *Gate) waits(kind string) bool {
-	p, q := g.ctl.Policy(), g.queues.Load()
-	if q == nil || q.policy != p {
-		q = queuesOf(p)
-		g.queues.Store(q)
-	}
-	return q.all || len(q.kinds) > 0 && slices.Contains(q.kinds, kind)
+// kinds is a set of kinds of calls.
+type kinds struct {
+	all   bool
+	names []string
 }
 
-func queuesOf(p *sluice.Policy) *queues {
-	q := &queues{policy: p}
-	for i := range p.Rules {
-		switch r := &p.Rules[i]; {
-		case r.Queue == nil:
-		case len(r.Match.Is[sluice.Kind]) == 0:
-			q.all = true
-		default:
-			q.kinds = append(q.kinds, r.Match.Is[sluice.Kind]...)
+func (k *kinds) has(kind string) bool {
+	return k.all || len(k.names) > 0 && slices.Contains(k.names, kind)
+}
+
+func (k *kinds) add(names []string) {
+	k.all = k.all || len(names) == 0 // a rule without kinds is for every kind
+	for _, n := range names {
+		if !slices.Contains(k.names, n) {
+			k.names = append(k.names, n)
 		}
 	}
-	return q
+}
+
+// outlook returns what there is to know of the policy in force.
+func (g *Gate) outlook() *outlook {
+	p, o := g.ctl.Policy(), g.ahead.Load()
+	if o != nil && o.policy == p {
+		return o
+	}
+	o = &outlook{policy: p}
+	for i := range p.Rules {
+		r := &p.Rules[i]
+		o.asks.add(r.Match.Is[sluice.Kind])
+		if r.Queue != nil {
+			o.waits.add(r.Match.Is[sluice.Kind])
+		}
+	}
+	g.ahead.Store(o)
+	return o
 }
 
 // A decision is what the controller says about a call. Refusal and levels may be
@@ -57,7 +70,7 @@ func (d *decision) admitted() bool { return d.refusal == nil && d.err == nil }
 // decide asks the controller about call: in the memory of m if nobody has to wait for
 // such calls, else in a line, for as long as the rule and ctx allow.
 func (g *Gate) decide(ctx context.Context, call *sluice.Call, m *sluice.Decision) decision {
-	if g.waits(call.Kind) {
+	if g.outlook().waits.has(call.Kind) {
 		a, err := g.ctl.Admit(ctx, *call)
 		if refusal, ok := errors.AsType[*sluice.Refusal](err); ok {
 			return decision{refusal: refusal, levels: refusal.Levels}
@@ -65,8 +78,11 @@ func (g *Gate) decide(ctx context.Context, call *sluice.Call, m *sluice.Decision
 		return decision{admission: a, levels: a.Levels(), err: err}
 	}
 	ok, err := g.ctl.Try(ctx, call, m)
-	if err != nil || !ok {
-		return decision{refusal: m.Refusal(), levels: m.Levels(), err: err}
+	switch {
+	case err != nil:
+		return decision{err: err} // what m holds is about an earlier call
+	case !ok:
+		return decision{refusal: m.Refusal(), levels: m.Levels()}
 	}
 	return decision{admission: m.Admission(), levels: m.Levels()}
 }

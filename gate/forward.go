@@ -2,6 +2,7 @@ package gate
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -18,7 +19,7 @@ func (v *visit) forward() {
 		v.refuseRequest(http.StatusNotFound, "no upstream serves this host and path")
 		return
 	default:
-		next = v.spot.upstream
+		next, r = v.spot.upstream, v.forUpstream()
 	}
 	if v.spot.excluded || v.set.o.Disabled || !v.phases.identity {
 		next.ServeHTTP(v.w, r)
@@ -29,13 +30,24 @@ func (v *visit) forward() {
 	v.out.finish()
 }
 
+// streamRules reports whether the policy has rules on streams, so that an answer may
+// turn out to be one that is refused.
+func (v *visit) streamRules() bool { return v.phases.identity && v.gate.outlook().asks.has("stream") }
+
 // marked returns the request with a note of what it has been through, for a gate that
-// is mounted once more, and for [PrincipalFrom].
+// is mounted once more, and for [PrincipalFrom]. If its answer may be refused as a
+// stream its context can be ended.
 func (v *visit) marked() *http.Request {
-	p, r := v.past, v.r
-	if p == nil {
-		p = &past{Context: r.Context(), gate: v.gate, client: v.client}
+	p, r, ctx := v.past, v.r, v.r.Context()
+	if v.streamRules() {
+		ctx, v.cancel = context.WithCancel(ctx)
+	}
+	switch {
+	case p == nil:
+		p = &past{Context: ctx, gate: v.gate, client: v.client}
 		r = r.WithContext(p)
+	case v.cancel != nil:
+		r = r.WithContext(ctx)
 	}
 	p.preAuth = p.preAuth || v.phases.preAuth
 	p.identity = p.identity || v.phases.identity
@@ -43,6 +55,23 @@ func (v *visit) marked() *http.Request {
 		p.principal = v.principal
 	}
 	return r
+}
+
+type visitKey struct{}
+
+// forUpstream returns the request with the visit in its context, for admitAnswer.
+func (v *visit) forUpstream() *http.Request {
+	if !v.streamRules() {
+		return v.r
+	}
+	return v.r.WithContext(context.WithValue(v.r.Context(), visitKey{}, v))
+}
+
+// admitAnswer is asked about the head of an upstream's answer before the client gets
+// any of it, and reports false if it has been refused: then the answer is given up.
+func admitAnswer(ctx context.Context, h http.Header) bool {
+	v, _ := ctx.Value(visitKey{}).(*visit)
+	return v == nil || v.beginStream(h)
 }
 
 // errRefused is what a handler gets that goes on writing after its answer was refused.
@@ -71,7 +100,10 @@ func (w *writer) WriteHeader(status int) {
 	}
 	w.wrote = true
 	if !w.visit.beginStream(w.Header()) {
+		// The handler may not look at errors: its context ends, too.
 		w.refused = true
+		_ = http.NewResponseController(w.ResponseWriter).Flush()
+		w.visit.cancel()
 		return
 	}
 	w.visit.tell(w.Header(), status)

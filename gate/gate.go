@@ -37,7 +37,7 @@ import (
 type Gate struct {
 	ctl     *sluice.Controller
 	current atomic.Pointer[setup]
-	queues  atomic.Pointer[queues]
+	ahead   atomic.Pointer[outlook]
 	streams streams
 	guesses guesses
 

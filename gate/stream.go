@@ -135,6 +135,10 @@ func (v *visit) eventCapability() string {
 
 // holdStream asks the controller about a stream and holds it.
 func (v *visit) holdStream() bool {
+	if !v.gate.outlook().asks.has("stream") {
+		v.stream = &stream{}
+		return true
+	}
 	call := v.call
 	call.Kind, call.Capability, call.Cost = "stream", v.capability, nil
 	d := v.gate.decide(v.r.Context(), &call, new(sluice.Decision))
@@ -149,8 +153,8 @@ func (v *visit) holdStream() bool {
 // beginStream looks at the head of an answer: a stream that was held begins, or is
 // given back if it is none. It reports false if the answer is a stream and was refused.
 func (v *visit) beginStream(h http.Header) bool {
-	if v.capability == "websocket" {
-		return true // it begins when the connection is taken over
+	if v.capability == "websocket" || v.stream != nil && v.stream.of != nil {
+		return true // it begins when the connection is taken over, or has begun
 	}
 	kind, _, _ := mime.ParseMediaType(h.Get("Content-Type"))
 	switch {

@@ -37,6 +37,7 @@ type visit struct {
 
 	capability string  // of the stream that the answer is; empty is none
 	stream     *stream // held since then
+	cancel     func()  // ends the handler's context; nil if no stream can be refused
 
 	whole bool // the visit ended without a panic, and its memory may serve another
 }
@@ -71,6 +72,9 @@ func (v *visit) begin(g *Gate, s *setup, w http.ResponseWriter, r *http.Request,
 // end gives back whatever is still held, also when the handler panics.
 func (v *visit) end() {
 	v.endStream()
+	if v.cancel != nil {
+		v.cancel()
+	}
 	v.passed.Release()
 	v.preAdmission.Release()
 	if v.out != nil {
@@ -82,7 +86,7 @@ func (v *visit) end() {
 	v.gate, v.set, v.w, v.r, v.phases, v.past = nil, nil, nil, nil, phases{}, nil
 	v.spot, v.client, v.principal, v.call, v.out = spot{}, client{}, nil, sluice.Call{}, nil
 	v.preAdmission, v.passed, v.levels, v.whole = sluice.Admission{}, sluice.Admission{}, nil, false
-	v.capability, v.stream = "", nil
+	v.capability, v.stream, v.cancel = "", nil, nil
 	visits.Put(v)
 }
 

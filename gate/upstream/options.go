@@ -4,6 +4,7 @@
 package upstream
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"time"
@@ -50,6 +51,9 @@ type Surroundings struct {
 	// Scrub removes from the headers of a request from peer what no upstream may see,
 	// and reports whether the peer is a trusted proxy.
 	Scrub func(h http.Header, peer string) (trusted bool)
+	// Admit is asked about the head of an answer before the client gets any of it, with
+	// the request's context. If it reports false it has answered in the upstream's place.
+	Admit func(ctx context.Context, h http.Header) bool
 	// Fail answers a request that could not be forwarded.
 	Fail func(w http.ResponseWriter, r *http.Request, status int, detail string)
 	// Logger is told why; nil is [slog.Default].

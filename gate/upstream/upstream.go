@@ -64,11 +64,12 @@ func newUpstream(o *Options, s Surroundings) (*Upstream, error) {
 	u.transport = transport
 	log := cmp.Or(s.Logger, slog.Default())
 	u.Handler = &httputil.ReverseProxy{
-		Rewrite:      u.rewrite,
-		Transport:    transport,
-		BufferPool:   buffers{},
-		ErrorHandler: u.fail,
-		ErrorLog:     slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		Rewrite:        u.rewrite,
+		Transport:      transport,
+		ModifyResponse: u.admit,
+		BufferPool:     buffers{},
+		ErrorHandler:   u.fail,
+		ErrorLog:       slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
 	return u, nil
 }
@@ -163,11 +164,24 @@ func (u *Upstream) cleaned(next http.Handler) http.Handler {
 	})
 }
 
+// errRefused says that an answer has been refused, and the client told so.
+var errRefused = errors.New("upstream: the answer was refused")
+
+func (u *Upstream) admit(resp *http.Response) error {
+	if !u.around.Admit(resp.Request.Context(), resp.Header) {
+		return errRefused
+	}
+	return nil
+}
+
 // ErrBodyTimeout is what reading a request's body returns when it takes too long.
 var ErrBodyTimeout = errors.New("upstream: the request's body took too long")
 
 // fail answers a request that could not be forwarded.
 func (u *Upstream) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if errors.Is(err, errRefused) {
+		return
+	}
 	if r.Context().Err() != nil && !errors.Is(context.Cause(r.Context()), context.DeadlineExceeded) {
 		panic(http.ErrAbortHandler) // the client has gone: there is nobody to answer
 	}
