@@ -2,9 +2,8 @@ package sluice_test
 
 import (
 	"context"
-	"errors"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -159,38 +158,53 @@ func TestReleaseBySomebodyElse(t *testing.T) {
 	})
 }
 
-// TestCancelAgainstJoin lets the last one leave a line while another comes. The line must
-// not be lost: whoever waits is told of every release.
-func TestCancelAgainstJoin(t *testing.T) {
-	c := engine(t, queued(one("r", limit.Slots(1)), sluice.Queue{}))
-	for range 3000 {
-		held, err := c.Admit(background, sluice.Call{})
+// A gate is a store that keeps one Take waiting.
+type gate struct {
+	*memory.Store
+	shut atomic.Bool
+	open chan struct{}
+}
+
+func (g *gate) Apply(ctx context.Context, cmds []ledger.Command, res []ledger.Result) error {
+	if cmds[0].Op == ledger.Take && g.shut.CompareAndSwap(true, false) {
+		<-g.open
+	}
+	return g.Store.Apply(ctx, cmds, res)
+}
+
+// TestLineThatEmptied has a line end and one of the same key begin while somebody is about
+// to ask the old one. The new line must not be lost: its waiters are told of a release
+// and do not have to look again later.
+func TestLineThatEmptied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &gate{Store: memory.New(memory.Options{}), open: make(chan struct{})}
+		defer store.Close()
+		c, err := sluice.Open(&sluice.Policy{Rules: []sluice.Rule{
+			each(queued(one("r", limit.Slots(1)), sluice.Queue{}), sluice.Subject),
+		}}, store, sluice.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(background)
-		var wg sync.WaitGroup
-		wg.Go(func() {
-			if adm, err := c.Admit(ctx, sluice.Call{}); err == nil {
-				adm.Release()
-			}
-		})
-		wg.Go(func() {
-			patience, done := context.WithTimeout(background, 100*time.Millisecond)
-			defer done()
-			adm, err := c.Admit(patience, sluice.Call{})
-			if err != nil {
-				t.Error("nobody told the waiter of the release:", err)
-			}
-			adm.Release()
-		})
-		wg.Go(cancel)
-		for c.Waiting()["r"] == 0 && !errors.Is(ctx.Err(), context.Canceled) {
+		var held, late []*caller
+		calls := []sluice.Call{{Subject: "a"}, {Subject: "b"}}
+		for _, call := range calls {
+			held = append(held, send(background, c, call))
+			send(ctx, c, call)
 		}
-		held.Release()
-		wg.Wait()
-		if t.Failed() {
-			return
+		store.shut.Store(true)
+		go c.SetPolicy(c.Policy()) // asks all lines, and stops at the gate with the first
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		for _, call := range calls {
+			late = append(late, send(background, c, call))
 		}
-	}
+		close(store.open)
+		synctest.Wait()
+		for i := range held {
+			held[i].adm.Release()
+		}
+		wantAt(t, late, 0, 0)
+	})
 }
