@@ -172,7 +172,7 @@ func (o *Options) fill() {
 // the list of recent refusals takes in.
 func (a *Admin) Observe(e *sluice.Event) {
 	a.tally.Count(e)
-	if counts(e) {
+	if !tally.Aside(e) {
 		a.talkers.Count(e.Call.Subject, a.refusedBy(e))
 	}
 	a.recent.Add(e)
@@ -182,17 +182,6 @@ func (a *Admin) Observe(e *sluice.Event) {
 	if e.Call.Kind == "llm" {
 		a.metrics.LLM(e)
 	}
-}
-
-// counts reports whether e says something about its caller that no other decision of
-// the same request says: what the gate asks beside the request itself counts only when
-// it refuses.
-func counts(e *sluice.Event) bool {
-	switch e.Call.Kind {
-	case "preauth", "auth-failure", "stream":
-		return e.Outcome != sluice.Admitted
-	}
-	return true
 }
 
 // refusedBy returns a lasting pointer to the ID of the rule that refused e, or nil.

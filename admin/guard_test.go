@@ -188,6 +188,25 @@ func TestGuessingInParallelGainsNothing(t *testing.T) {
 	}
 }
 
+func TestGuardOfAnotherEndpoint(t *testing.T) {
+	o := newTraffic().options()
+	o.Tokens = []Token{NewToken("viewer", "see", Reader), NewToken("boss", "do", Operator)}
+	a, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := a.Guard(Operator, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }))
+	for token, want := range map[string]int{"": 401, "see": 403, "do": 418} {
+		r := httptest.NewRequest("POST", "http://localhost/other", nil)
+		r.Header.Set("Authorization", "Bearer "+token)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != want || w.Header().Get("X-Content-Type-Options") == "" {
+			t.Errorf("token %q gets %d, want %d", token, w.Code, want)
+		}
+	}
+}
+
 func TestParseToken(t *testing.T) {
 	want := NewToken("ci", "right", Operator)
 	for _, text := range []string{fmt.Sprintf("%x", want.Digest), fmt.Sprintf("sha256:%x", want.Digest)} {

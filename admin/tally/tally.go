@@ -91,7 +91,9 @@ func New(policy func() *sluice.Policy) *Tally {
 // Count counts one decision.
 func (t *Tally) Count(e *sluice.Event) {
 	shard := rand.Uint32() % shards
-	t.all[shard].n[overall(e)].Add(1)
+	if !Aside(e) {
+		t.all[shard].n[overall(e)].Add(1)
+	}
 	if e.Degraded {
 		t.storeDegraded.Add(1)
 	}
@@ -131,6 +133,17 @@ func (t *Tally) Refresh() *table {
 		tab, p = t.table.Load(), t.policy()
 	}
 	return tab
+}
+
+// Aside reports whether e only lets a request go on to the decision that counts: the
+// gate also asks whether the address may try, notes a wrong credential, and holds a
+// stream's slot. If that refuses, it is the end of the request and does count.
+func Aside(e *sluice.Event) bool {
+	switch e.Call.Kind {
+	case "preauth", "auth-failure", "stream":
+		return e.Outcome == sluice.Admitted
+	}
+	return false
 }
 
 // overall returns the outcome of the decision as a whole.
@@ -180,7 +193,7 @@ func ShadowRefusal(e *sluice.Event) bool {
 	return false
 }
 
-// Overall returns how many decisions had each outcome.
+// Overall returns how many decisions had each outcome, those [Aside] left out.
 func (t *Tally) Overall() Counts {
 	var c Counts
 	for s := range t.all {
@@ -215,8 +228,7 @@ func (s Status) String() string { return [Statuses]string{"allowed", "rejected",
 // to two decisions, "preauth" and then "http"; it counts once: by the second, or by the
 // first if that refused it.
 func requestStatus(e *sluice.Event) (Status, bool) {
-	kind := e.Call.Kind
-	if kind != "http" && (kind != "preauth" || e.Outcome == sluice.Admitted) {
+	if kind := e.Call.Kind; kind != "http" && kind != "preauth" || Aside(e) {
 		return 0, false
 	}
 	switch e.Outcome {

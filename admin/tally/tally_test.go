@@ -83,6 +83,10 @@ func TestRequestsCountOnce(t *testing.T) {
 	ta.Count(event("http", sluice.Admitted))
 	ta.Count(event("preauth", sluice.Refused)) // this one's does not
 	ta.Count(event("frame", sluice.Admitted))
+	all := ta.Overall()
+	if all[Allowed] != 2 || all[Refused] != 1 {
+		t.Errorf("overall counts are %v, want two allowed, not the passing preauth, and one refused", all)
+	}
 	none := ta.Tiers()[0]
 	ip := keyType("ip:203.0.113.9")
 	if a, r := none.Requests(ip, StatusAllowed), none.Requests(ip, StatusRejected); none.Name != None || a != 1 || r != 1 {
