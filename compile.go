@@ -289,7 +289,10 @@ func (p *compiled) add(r *rule) {
 	p.maxHold = p.maxHold || r.MaxHold > 0
 	for i := range r.limits {
 		l := &r.limits[i]
-		l.step = ledger.Step{Limit: l.Limit, Set: r.set, Keep: r.Settle == Keep, Pool: l.salt}
+		l.step = ledger.Step{
+			Limit: l.Limit, Set: r.set, Keep: r.Settle == Keep,
+			Volatile: r.Volatile, Pool: l.salt,
+		}
 		p.pools[l.salt] = place{r, l}
 	}
 }

@@ -437,3 +437,51 @@ func TestResultIsStartedAfresh(t *testing.T) {
 		}
 	}
 }
+
+func TestRecordsBoundWhatIsUnderWay(t *testing.T) {
+	slot := step(1, limit.Slots(1000), 1)
+	t.Run("C-W1, D15 released grants make room", func(t *testing.T) {
+		d := newDesk(t)
+		for id := range uint64(1000) {
+			d.want(ledger.Done, named(id+1, take(slot)))
+			d.want(ledger.Done, named(id+1, ledger.Command{Op: ledger.Release}))
+		}
+		d.want(ledger.Replayed, named(1000, take(slot)))
+		d.want(ledger.Unknown, named(1, ledger.Command{Op: ledger.Find}))
+		if n := d.grants.Len(); n > 101 {
+			t.Errorf("%d grants are remembered, the bound is 100", n)
+		}
+	})
+	t.Run("C-88 records can be read back", func(t *testing.T) {
+		d := newDesk(t)
+		d.want(ledger.Done, named(1, take(slot)))
+		d.want(ledger.Done, named(2, take(slot)))
+		d.want(ledger.Done, named(2, ledger.Command{Op: ledger.Release}))
+		again := ledger.NewGrants(1, limit.Hour)
+		for _, id := range []ledger.ID{{Lo: 1}, {Lo: 2}} {
+			r, ok := d.grants.Get(id)
+			if !ok {
+				t.Fatalf("%v is not remembered", id)
+			}
+			again.Put(id, r)
+		}
+		open := 0
+		for range again.Open() {
+			open++
+		}
+		if open != 1 {
+			t.Errorf("%d grants are open, want 1", open)
+		}
+		b := ledger.NewBooks(again)
+		var res ledger.Result
+		for _, c := range []struct {
+			id     uint64
+			status ledger.Status
+		}{{1, ledger.Replayed}, {2, ledger.Replayed}, {3, ledger.Full}} {
+			cmd := named(c.id, take(slot))
+			if b.Apply(d.now, &cmd, &res); res.Status != c.status {
+				t.Errorf("%d: %v, want %v", c.id, res.Status, c.status)
+			}
+		}
+	})
+}

@@ -1,27 +1,33 @@
 package ledger
 
-import "github.com/sluicegate/sluice/limit"
+import (
+	"iter"
+	"slices"
 
-// A grant is the record of a Take that has an ID.
+	"github.com/sluicegate/sluice/limit"
+)
+
+// A Record is what is remembered of a Take that has an ID.
 //
 //	open ──settle──▶ settled ──release──▶ released ──retention──▶ forgotten
 //	  └──────────────release─────────────────┘
-type grant struct {
-	at       limit.Micros
-	ended    limit.Micros
-	call     uint64
-	steps    []Step
-	used     []int64
-	settled  bool
-	released bool
+type Record struct {
+	At       limit.Micros // when the steps were taken
+	Ended    limit.Micros // when it was released
+	Call     uint64       // Command.Call of the Take
+	Steps    []Step
+	Used     []int64 // what it was settled to
+	Settled  bool
+	Released bool
 }
 
-// Grants are the records of one set of books. Settled and released grants are forgotten
-// after a retention; open ones never. Grants is not safe for concurrent use.
+// Grants are the records of one set of books. Released grants are forgotten after a
+// retention, open ones never. Grants is not safe for concurrent use.
 type Grants struct {
 	max       int
+	open      int // records that are not released
 	retention limit.Micros
-	byID      map[ID]*grant
+	byID      map[ID]*Record
 	// ended holds released grants in the order in which they may be forgotten.
 	ended []ended
 }
@@ -31,10 +37,12 @@ type ended struct {
 	at limit.Micros
 }
 
-// NewGrants returns records for at most max grants, each remembered for retention after
-// its release. max of zero keeps none: every Take with an ID is answered Full.
+// NewGrants returns records for at most max open grants, each remembered for retention
+// after its release. As many released ones are remembered at most, the latest: a bound
+// on what is under way shall not become one on traffic. max of zero keeps none: every
+// Take with an ID is answered Full.
 func NewGrants(max int, retention limit.Micros) *Grants {
-	return &Grants{max: max, retention: retention, byID: make(map[ID]*grant)}
+	return &Grants{max: max, retention: retention, byID: make(map[ID]*Record)}
 }
 
 // Len returns how many grants are remembered.
@@ -53,43 +61,43 @@ func (g *Grants) Begin(cmd *Command, res *Result) (steps []Step, done bool) {
 		res.Status = Unknown
 		return nil, true
 	}
+	r.describe(res)
 	switch {
 	case cmd.Op == Find:
-		r.describe(res)
 		res.Status = Done
 		return nil, true
-	case cmd.Op == Settle && r.settled:
+	case cmd.Op == Settle && r.Settled:
 		res.Status = Replayed
-		if !equal(r.used, cmd.Used) {
+		if !slices.Equal(r.Used, cmd.Used) {
 			res.Status = Conflict
 		}
 		return nil, true
-	case cmd.Op == Settle && len(cmd.Used) != len(r.steps),
-		cmd.Op == Void && r.settled && !r.released:
+	case cmd.Op == Settle && len(cmd.Used) != len(r.Steps),
+		cmd.Op == Void && r.Settled && !r.Released:
 		res.Status = Conflict
 		return nil, true
-	case (cmd.Op == Release || cmd.Op == Void) && r.released:
+	case (cmd.Op == Release || cmd.Op == Void) && r.Released:
 		res.Status = Replayed
 		return nil, true
 	}
-	cmd.At = r.at
+	cmd.At = r.At
 	res.Status = Done
-	return r.steps, false
+	return r.Steps, false
 }
 
-func (g *Grants) beginTake(cmd *Command, r *grant, res *Result) ([]Step, bool) {
+func (g *Grants) beginTake(cmd *Command, r *Record, res *Result) ([]Step, bool) {
 	switch {
-	case r == nil && len(g.byID) >= g.max:
+	case r == nil && g.open >= g.max:
 		res.Status = Full
 		return nil, true
 	case r == nil:
 		return cmd.Steps, false
-	case r.call != cmd.Call:
+	case r.Call != cmd.Call:
 		res.Status = Conflict
 	default:
 		r.describe(res)
 		res.Status = Replayed
-		res.At = r.at
+		res.At = r.At
 	}
 	return nil, true
 }
@@ -99,42 +107,66 @@ func (g *Grants) End(cmd *Command, res *Result) {
 	if res.Status != Done {
 		return
 	}
+	r := g.byID[cmd.ID]
 	switch cmd.Op {
 	case Take:
-		g.byID[cmd.ID] = &grant{at: res.At, call: cmd.Call, steps: append([]Step(nil), cmd.Steps...)}
+		r = &Record{At: res.At, Call: cmd.Call, Steps: slices.Clone(cmd.Steps)}
+		g.byID[cmd.ID] = r
+		g.open++
+		return
 	case Settle:
-		r := g.byID[cmd.ID]
-		r.settled, r.used = true, append([]int64(nil), cmd.Used...)
+		r.Settled, r.Used = true, slices.Clone(cmd.Used)
 	case Void:
 		delete(g.byID, cmd.ID)
+		g.open--
 	case Release:
-		r := g.byID[cmd.ID]
-		r.released, r.ended = true, res.At
+		r.Released, r.Ended = true, res.At
+		g.open--
 		g.ended = append(g.ended, ended{cmd.ID, res.At})
 	}
+	r.describe(res) // the store may have changed the keys of the steps
 }
 
-// forget drops released grants whose retention is over.
+// forget drops released grants whose retention is over, or that are too many.
 func (g *Grants) forget(now limit.Micros) {
-	for len(g.ended) > 0 && g.ended[0].at+g.retention <= now {
+	for len(g.ended) > 0 && (g.ended[0].at+g.retention <= now || len(g.ended) > g.max) {
 		delete(g.byID, g.ended[0].id)
 		g.ended = g.ended[1:]
 	}
 }
 
-func (r *grant) describe(res *Result) {
-	res.Steps = append(res.Steps[:0], r.steps...)
-	res.Settled, res.Released = r.settled, r.released
+// Get returns the record of id. What it points to is the books' own.
+func (g *Grants) Get(id ID) (Record, bool) {
+	r := g.byID[id]
+	if r == nil {
+		return Record{}, false
+	}
+	return *r, true
 }
 
-func equal(a, b []int64) bool {
-	if len(a) != len(b) {
-		return false
+// Put makes r the record of id, for books that are read back; an id has one record.
+// Released ones come in the order of their ends. The bound on open ones is not asked.
+func (g *Grants) Put(id ID, r Record) {
+	if r.Released {
+		g.ended = append(g.ended, ended{id, r.Ended})
+	} else {
+		g.open++
 	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
+	g.byID[id] = &r
+}
+
+// Open yields the grants that have not been released, in no order.
+func (g *Grants) Open() iter.Seq2[ID, Record] {
+	return func(yield func(ID, Record) bool) {
+		for id, r := range g.byID {
+			if !r.Released && !yield(id, *r) {
+				return
+			}
 		}
 	}
-	return true
+}
+
+func (r *Record) describe(res *Result) {
+	res.Steps = append(res.Steps[:0], r.Steps...)
+	res.Settled, res.Released = r.Settled, r.Released
 }

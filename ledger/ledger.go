@@ -66,6 +66,8 @@ type Step struct {
 	Set uint8
 	// Keep says that a settlement never returns units of this step.
 	Keep bool
+	// Volatile state may be lost in a crash: a durable store need not write it.
+	Volatile bool
 	// Pool is the hash of rule and limit without the caller. A store that has no room
 	// for a new key takes from a cell of the pool instead and puts that cell's key in
 	// place of Key; Settle and Release of the grant must carry the step as it came back.
@@ -115,7 +117,8 @@ type Result struct {
 	Outcomes []limit.Verdict
 	// Levels are where the steps stand after a Take or Peek, if Command.Levels.
 	Levels []limit.Level
-	// Steps are those of the record, for Find and for a replayed Take.
+	// Steps are those of the record, of which a replayed Take and any other command that
+	// names one are told. A Take that was carried out has changed its own.
 	Steps []Step
 	// Settled and Released describe the record, for Find and for a replayed Take.
 	Settled, Released bool
@@ -129,6 +132,15 @@ func (r *Result) Start(now limit.Micros) {
 	r.Status, r.At, r.Count = Done, now, 0
 	r.Settled, r.Released = false, false
 	r.Outcomes, r.Levels, r.Steps = r.Outcomes[:0], r.Levels[:0], r.Steps[:0]
+}
+
+// An Owner says whose cells those of a pool are.
+type Owner struct {
+	Pool  uint64 // as in Step
+	Rule  string // the rule's ID
+	Name  string // the limit's name in the rule
+	Group string // what the rule groups by, in canonical order
+	Limit limit.Limit
 }
 
 // An Entry is one cell as Scan finds it.
