@@ -81,7 +81,7 @@ var steps = []step{
 	{"slots, parallel", "Slots/^par$", "2", "60ms", "30ms", 1, false},
 	{"paced waiting", "Paced", "2", "1x", "1x", 1, true},
 	{"a million keys", "Million", "2", "1x", "1x", 2, true},
-	{"accuracy", "Accuracy", "2", "1x", "1x", 4, true},
+	{"accuracy", "Accuracy", "2", "1x", "1x", 3, true},
 	{"middleware", "Guard", "1", "40000x", "15000x", 1, false},
 	{"reverse proxy", "Proxy", "1", "15000x", "6000x", 1, false},
 }

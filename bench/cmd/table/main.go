@@ -15,7 +15,7 @@ import (
 
 func main() {
 	quick := flag.Bool("quick", false, "short rounds: tells a break from a bad day, not 5 % from 10 %")
-	rounds := flag.Int("rounds", 4, "how many times to run everything")
+	rounds := flag.Int("rounds", 3, "how many times to run everything")
 	raw := flag.String("raw", "bench.txt", "`file` for the raw output of all rounds")
 	from := flag.String("from", "", "print the table of this `file` of raw output and run nothing")
 	flag.Parse()
