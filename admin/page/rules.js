@@ -72,7 +72,7 @@ export class Rules {
 
 function newRow(rule, facts) {
   const grouped = rule.groupBy.length ? "for each " + rule.groupBy.join(" and ") : "for all together";
-  return el("tr", { "data-facts": facts, title: rule.source ? "from " + rule.source : undefined },
+  return el("tr", { "data-facts": facts, class: rule.shadow ? "shadow" : undefined, title: rule.source ? "from " + rule.source : undefined },
     el("td", {},
       el("span", { class: "id" }, rule.id, rule.shadow ? el("span", { class: "tag", title: "Decides and reports, and refuses nobody" }, "shadow") : null),
       el("span", { class: "sub" }, rule.match)),
