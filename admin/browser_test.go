@@ -58,25 +58,19 @@ func quiet(t *testing.T) []string {
 	}
 }
 
-// page serves an Admin over made-up traffic until the test ends.
-func page(t *testing.T, o Options, more ...*sluice.Event) string {
+// page serves an Admin after five minutes of made-up traffic until the test ends.
+func page(t *testing.T, o Options) (*Admin, string) {
 	t.Helper()
-	tr := newTraffic()
 	a, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	a.Loaded("5be1c0ffee", nil)
-	tr.run(a, 300)
-	for _, e := range more {
-		a.Observe(e)
-	}
+	newTraffic().run(a, 300)
 	server := httptest.NewServer(a.Handler())
 	t.Cleanup(server.Close)
-	ctx, cancel := context.WithCancel(context.Background())
-	t.Cleanup(cancel) // before the server closes, which waits for streams
-	go a.Run(ctx)
-	return server.URL
+	t.Cleanup(a.live.close) // before the server closes, which waits for streams
+	return a, server.URL
 }
 
 func TestPageInABrowser(t *testing.T) {
@@ -88,7 +82,10 @@ func TestPageInABrowser(t *testing.T) {
 	}
 	o := newTraffic().options()
 	o.Draining = func() bool { return true }
-	dom := chromium(t, page(t, o, attack), "--dump-dom")
+	a, url := page(t, o)
+	a.Observe(attack)
+	go a.Run(t.Context())
+	dom := chromium(t, url, "--dump-dom")
 	for what, part := range map[string]string{
 		"the connection":              `data-state="live"`,
 		"a rule":                      "endpoint-api-v1-memory-consolidate",
@@ -131,7 +128,7 @@ func TestPicture(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	url := page(t, newTraffic().options())
+	_, url := page(t, newTraffic().options())
 	chromium(t, url, "--screenshot="+path, "--window-size=1280,1180", "--force-device-scale-factor=1.5")
 	if info, err := os.Stat(path); err != nil || info.Size() < 10_000 {
 		t.Errorf("no picture: %v, %v", info, err)
