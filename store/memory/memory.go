@@ -35,6 +35,9 @@ type Options struct {
 	// Retention is how long an admission with an ID is remembered after its release.
 	// Zero is an hour.
 	Retention time.Duration
+	// Start is the store's time when it is made. Zero is a second. It is for books that
+	// are read back, whose time must go on.
+	Start limit.Micros
 }
 
 const (
@@ -51,6 +54,7 @@ type Store struct {
 	shards [numShards]shard
 	limits registry
 	start  time.Time
+	origin limit.Micros // the store's time at start
 	closed atomic.Bool
 
 	grantsMu sync.Mutex
@@ -70,8 +74,12 @@ func New(o Options) *Store {
 	if o.Retention <= 0 {
 		o.Retention = time.Hour
 	}
+	if o.Start <= 0 {
+		o.Start = limit.Second // zero stands for "never" in a cell
+	}
 	s := &Store{
 		start:  time.Now(),
+		origin: o.Start,
 		grants: ledger.NewGrants(max(0, o.MaxGrants), limit.MicrosOf(o.Retention)),
 	}
 	for i := range s.shards {
@@ -82,11 +90,8 @@ func New(o Options) *Store {
 	return s
 }
 
-// origin keeps the store's time clear of zero, which stands for "never" in a cell.
-const origin = limit.Second
-
 func (s *Store) now() limit.Micros {
-	return origin + limit.Micros(time.Since(s.start)/time.Microsecond)
+	return s.origin + limit.Micros(time.Since(s.start)/time.Microsecond)
 }
 
 func (s *Store) shardOf(key ledger.Key) *shard {
@@ -141,7 +146,7 @@ func (s *Store) applyNamed(cmd *ledger.Command, res *ledger.Result) {
 //
 // The clock is read after the word. The other way round, others could take in between,
 // and their later stamps would look like debt to the older clock: a refusal of what is
-// there.
+// there. Slots have no use for a clock, and are spared its price.
 func (s *Store) one(cmd *ledger.Command, res *ledger.Result) bool {
 	step := &cmd.Steps[0]
 	l := step.Limit
@@ -162,8 +167,10 @@ func (s *Store) one(cmd *ledger.Command, res *ledger.Result) bool {
 			pause(n)
 			continue
 		}
-		now := s.now()
-		res.At = now
+		if !l.OnRelease() {
+			res.At = s.now()
+		}
+		now := res.At
 		cell, v := l.Unpack(w>>wordShift, now), limit.Verdict{OK: true}
 		if cmd.Op == ledger.Take {
 			v = l.Take(&cell, now, step.N)

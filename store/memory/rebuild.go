@@ -67,9 +67,9 @@ func (s *Store) insert(sh *shard, step *ledger.Step, pool bool) *slot {
 // may have it. The caller holds the shard's mutex.
 //
 // Below the bound a full table grows and forgets nothing: a key that is in use may well
-// be idle at this instant. At the bound everything idle is forgotten; if that is less
-// than a quarter the shard is not searched again until as many keys have been turned
-// away, because the search costs as much as that many insertions.
+// be idle at this instant. At the bound everything idle is forgotten. What that is short
+// of a quarter is turned away before the shard is searched again, because the search
+// costs as much as that many insertions.
 func (s *Store) makeRoom(sh *shard) bool {
 	t := sh.table.Load()
 	switch {
@@ -82,10 +82,11 @@ func (s *Store) makeRoom(sh *shard) bool {
 		sh.spare--
 	default:
 		s.rebuild(sh, true)
-		if sh.filled < sh.bound {
+		room := sh.bound - sh.filled
+		sh.spare = max(0, max(1, sh.filled/4)-room)
+		if room > 0 {
 			return true
 		}
-		sh.spare = max(1, sh.filled/4)
 	}
 	if t := sh.table.Load(); t.full(sh.filled) {
 		s.rebuild(sh, false) // shared cells may go beyond the bound

@@ -183,6 +183,10 @@ func (a *arena) alloc() int32 {
 func (a *arena) release(i int32) {
 	*a.at(i) = limit.Cell{}
 	a.mu.Lock()
+	defer a.mu.Unlock()
 	a.free = append(a.free, i)
-	a.mu.Unlock()
+	if len(a.free) == int(a.used) { // nobody holds any: give the memory back
+		a.chunks.Store(nil)
+		a.free, a.used = nil, 0
+	}
 }
