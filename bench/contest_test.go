@@ -43,6 +43,8 @@ type contestant struct {
 
 	// pace returns a function that waits for the caller's turn.
 	pace func(tb testing.TB, perSecond int) func(context.Context) error
+	// lead is how many calls pace lets go at once at the start; zero is one.
+	lead func(perSecond int) int
 
 	// guard is net/http middleware that limits by client address.
 	guard func(quota, http.Handler) http.Handler

@@ -47,10 +47,14 @@ func init() {
 			return decide(open(tb, sluice.Rule{ID: "one", GroupBy: []sluice.Dimension{sluice.Subject}, Limits: bucket(q)}))
 		},
 		slots: slots,
+		// A limit.Pace is never early and never catches up: between turns that are closer
+		// than the millisecond for which an idle process sleeps at least, it falls behind.
+		// A rate that high is a bucket with a burst of a few milliseconds.
+		lead: lead,
 		pace: func(tb testing.TB, perSecond int) func(context.Context) error {
 			ctl := open(tb, sluice.Rule{
 				ID:     "pace",
-				Limits: []sluice.Limit{{Limit: limit.Pace(limit.Second / limit.Micros(perSecond))}},
+				Limits: []sluice.Limit{{Limit: limit.Bucket(int64(perSecond), limit.Second, int64(lead(perSecond)))}},
 				Queue:  &sluice.Queue{},
 			})
 			return func(ctx context.Context) error {
@@ -63,6 +67,9 @@ func init() {
 		},
 	})
 }
+
+// lead is five milliseconds of the rate.
+func lead(perSecond int) int { return perSecond / 200 }
 
 func slots(tb testing.TB, n int64) func() func() bool {
 	ctl := open(tb, sluice.Rule{ID: "slots", Limits: []sluice.Limit{{Limit: limit.Slots(n)}}})
