@@ -39,9 +39,7 @@ func (a Admission) Release() {
 	}
 	d.release()
 	pooled := d.pooled
-	if pooled {
-		d.generation.Add(1)
-	}
+	d.generation.Add(1) // a second Release finds nothing, whoever has the memory by then
 	d.mu.Unlock()
 	if pooled {
 		decisions.Put(d)
@@ -117,7 +115,7 @@ func (d *Decision) giveSlots(free func(*rule) bool) {
 	if len(steps) == 0 {
 		return
 	}
-	cmds, res := [1]ledger.Command{{Op: ledger.Release, Steps: steps, At: d.at}}, [1]ledger.Result{}
+	cmds, res := [1]ledger.Command{{Op: ledger.Free, ID: d.id, Steps: steps, At: d.at}}, [1]ledger.Result{}
 	if err := d.c.store.Apply(context.Background(), cmds[:], res[:]); err != nil {
 		d.c.logger.Error("sluice: the store did not take a release", "error", err)
 		return

@@ -83,9 +83,9 @@ func (d *Decision) explain(r *rule, call *Call) RuleExplanation {
 		}
 		x.Limits = append(x.Limits, l)
 	}
-	if len(x.Limits) == 0 {
+	if missing := d.group(call, &match{rule: r}); missing != MissingIP {
 		x.Why += ", but the call lacks what the rule groups by"
-		x.Refused = d.refusedBy(r)
+		x.Refused = missing == MissingDeny
 	}
 	return x
 }

@@ -155,8 +155,8 @@ func (c *Controller) finish(call *Call, d *Decision, ok bool, err error) (Admiss
 // collector: it is for whoever refuses much.
 func (c *Controller) Try(ctx context.Context, call *Call, d *Decision) (bool, error) {
 	ok, err := c.begin(ctx, call, d)
-	if err == nil && c.observe != nil {
-		c.report(call, d, ok, nil)
+	if c.observe != nil && err != ErrInUse {
+		c.report(call, d, ok, err)
 	}
 	return ok && err == nil, err
 }
@@ -166,20 +166,22 @@ var ErrInUse = errors.New("sluice: the decision's admission still holds slots; r
 
 // begin decides about call without waiting and without telling anybody.
 func (c *Controller) begin(ctx context.Context, call *Call, d *Decision) (bool, error) {
-	switch {
-	case c.closed.Load():
-		return false, ErrClosed
-	case ctx.Err() != nil:
-		return false, context.Cause(ctx)
-	case d.holding:
+	if d.holding {
 		return false, ErrInUse
 	}
 	if d.lent || d.pooled {
 		d.generation.Add(1)
 		d.lent = false
 	}
+	if c.closed.Load() || ctx.Err() != nil {
+		d.reset(c, c.policy.Load()) // nobody shall be told of the call before
+		if c.closed.Load() {
+			return false, ErrClosed
+		}
+		return false, context.Cause(ctx)
+	}
 	if call.ID != "" || !d.id.Zero() {
-		d.id = c.hash.id(call.ID)
+		d.id, d.call = c.hash.id(call.ID), c.hash.call(call)
 	}
 	return c.decide(ctx, call, d, c.room.tickets.Load()+1, nil)
 }

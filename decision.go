@@ -30,6 +30,7 @@ type Decision struct {
 	cmd     [1]ledger.Command
 	res     [1]ledger.Result
 	id      ledger.ID
+	call    uint64 // fingerprint of a call with an ID
 	refusal Refusal
 	levels  []Level
 	event   Event
@@ -84,6 +85,7 @@ func (d *Decision) reset(c *Controller, p *compiled) {
 	d.taken, d.degraded, d.replayed = false, false, false
 	d.waited, d.behind, d.nsums = 0, nil, 0
 	d.refused, d.refusal.Reason = false, ReasonNone
+	d.res[0].Outcomes = d.res[0].Outcomes[:0]
 }
 
 // plan finds the rules of p that match call and lays out the steps to take. It reports
@@ -96,6 +98,7 @@ func (d *Decision) plan(p *compiled, call *Call) bool {
 		m := match{rule: r}
 		if missing := d.group(call, &m); missing != MissingIP {
 			if missing == MissingDeny && !r.Shadow {
+				d.matched = append(d.matched, m)
 				d.refusePermanent(ReasonMissing, r.ID)
 				return false
 			}
@@ -193,10 +196,7 @@ func (d *Decision) refusePermanent(reason Reason, rule string) {
 // refusal is filled in.
 func (d *Decision) apply(ctx context.Context, op ledger.Op) (bool, error) {
 	cmd, res := &d.cmd[0], &d.res[0]
-	cmd.Op, cmd.ID, cmd.Steps, cmd.Levels = op, d.id, d.steps, d.WantLevels
-	if !d.id.Zero() {
-		cmd.Call = fingerprint(d.steps)
-	}
+	cmd.Op, cmd.ID, cmd.Call, cmd.Steps, cmd.Levels = op, d.id, d.call, d.steps, d.WantLevels
 	if err := d.c.store.Apply(ctx, d.cmd[:], d.res[:]); err != nil {
 		return d.storeFailed(ctx, err)
 	}
@@ -221,15 +221,6 @@ func (d *Decision) apply(ctx context.Context, op ledger.Op) (bool, error) {
 		d.fillLevels(res)
 	}
 	return true, nil
-}
-
-// fingerprint tells whether an ID is used for the same call again.
-func fingerprint(steps []ledger.Step) uint64 {
-	var f uint64
-	for i := range steps {
-		f = mix(f, mix(steps[i].Key.Cell, uint64(steps[i].N)))
-	}
-	return f
 }
 
 // grant notes that the steps were taken at time at.

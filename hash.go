@@ -57,6 +57,27 @@ func (h *hasher) id(s string) ledger.ID {
 	return ledger.ID{Hi: d.hi, Lo: d.lo | 1} // Lo is never zero
 }
 
+// call fingerprints who asks for what, and for how much, so that an ID that is used for
+// another call is recognised. Where the call comes from and which rules are about it may
+// change from one attempt to the next.
+func (h *hasher) call(c *Call) uint64 {
+	var text []byte
+	for _, v := range [...]string{
+		c.Kind, c.Subject, c.Tenant, c.Provider, c.Capability, c.Resource, c.Method, c.Model,
+	} {
+		text = appendText(text, v)
+	}
+	for _, a := range c.Cost {
+		text = binary.AppendVarint(appendText(text, string(a.Unit)), a.N)
+	}
+	return h.sum(string(text)).hi
+}
+
+// appendText appends s so that where it ends cannot be mistaken.
+func appendText(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
 // mix combines two hashes so that the result depends on every bit of both and on their
 // order: a 64×64→128 multiplication, folded.
 func mix(a, b uint64) uint64 {
