@@ -20,11 +20,12 @@ func parsePattern(s string) (pattern, error) {
 		return pattern{}, fmt.Errorf("pattern %q is not absolute; it must begin with /", s)
 	}
 	var p pattern
+	if s == "/" {
+		return p, nil
+	}
 	parts := strings.Split(strings.TrimSuffix(s[1:], "/"), "/")
 	for i, seg := range parts {
 		switch {
-		case seg == "" && len(parts) == 1:
-			return p, nil
 		case seg == "" || seg == "." || seg == "..":
 			return pattern{}, fmt.Errorf("pattern %q has an empty, . or .. segment", s)
 		case seg == "**" && i == len(parts)-1:
