@@ -485,3 +485,28 @@ func TestRecordsBoundWhatIsUnderWay(t *testing.T) {
 		}
 	})
 }
+
+func TestFree(t *testing.T) {
+	one, two := step(1, limit.Slots(2), 1), step(2, limit.Slots(2), 1)
+	free := ledger.Command{Op: ledger.Free, Steps: []ledger.Step{one}}
+	t.Run("C-47 a slot is freed once, ahead of the others", func(t *testing.T) {
+		d := newDesk(t)
+		d.want(ledger.Done, take(one)) // somebody else's
+		d.want(ledger.Done, named(1, take(one, two)))
+		d.want(ledger.Done, named(1, free))
+		d.want(ledger.Done, named(1, free))
+		d.left(1, one)
+		d.left(1, two)
+		d.want(ledger.Done, named(1, ledger.Command{Op: ledger.Release}))
+		d.left(1, one)
+		d.left(2, two)
+		d.want(ledger.Replayed, named(1, free))
+	})
+	t.Run("without a record it gives back what it names", func(t *testing.T) {
+		d := newDesk(t)
+		d.want(ledger.Done, take(one, two))
+		d.want(ledger.Done, free)
+		d.left(2, one)
+		d.left(1, two)
+	})
+}

@@ -76,13 +76,32 @@ func (g *Grants) Begin(cmd *Command, res *Result) (steps []Step, done bool) {
 		cmd.Op == Void && r.Settled && !r.Released:
 		res.Status = Conflict
 		return nil, true
-	case (cmd.Op == Release || cmd.Op == Void) && r.Released:
+	case cmd.Op != Settle && r.Released:
 		res.Status = Replayed
 		return nil, true
 	}
 	cmd.At = r.At
 	res.Status = Done
+	if cmd.Op == Free {
+		return r.held(cmd.Steps), false
+	}
 	return r.Steps, false
+}
+
+// held are the slots among steps that the grant still holds.
+func (r *Record) held(steps []Step) []Step {
+	var list []Step
+	for i := range r.Steps {
+		if s := &r.Steps[i]; s.Limit.OnRelease() && s.N > 0 && names(steps, s.Key) {
+			list = append(list, *s)
+		}
+	}
+	return list
+}
+
+// names reports whether one of steps is about the cell of key.
+func names(steps []Step, key Key) bool {
+	return slices.ContainsFunc(steps, func(s Step) bool { return s.Key == key })
 }
 
 func (g *Grants) beginTake(cmd *Command, r *Record, res *Result) ([]Step, bool) {
@@ -116,6 +135,12 @@ func (g *Grants) End(cmd *Command, res *Result) {
 		return
 	case Settle:
 		r.Settled, r.Used = true, slices.Clone(cmd.Used)
+	case Free:
+		for i := range r.Steps {
+			if s := &r.Steps[i]; s.Limit.OnRelease() && names(cmd.Steps, s.Key) {
+				s.N = 0
+			}
+		}
 	case Void:
 		delete(g.byID, cmd.ID)
 		g.open--

@@ -42,6 +42,9 @@ const (
 	Settle
 	// Release gives back what comes back at the end of the work.
 	Release
+	// Free gives back the slots among Steps ahead of the release. If the grant has a
+	// record, Release will not give them back again.
+	Free
 	// Void undoes a Take whose work has not begun: everything comes back and the record
 	// is forgotten.
 	Void
@@ -166,7 +169,7 @@ func Run(cmd *Command, steps []Step, cells []*limit.Cell, res *Result) {
 		for i := range steps {
 			settle(&steps[i], cells[i], now, cmd.At, cmd.Used[i])
 		}
-	case Release:
+	case Release, Free:
 		for i := range steps {
 			if s := &steps[i]; s.Limit.OnRelease() {
 				s.Limit.Give(cells[i], now, cmd.At, s.N)
