@@ -146,7 +146,7 @@ func (s *Store) applyNamed(cmd *ledger.Command, res *ledger.Result) {
 //
 // The clock is read after the word. The other way round, others could take in between,
 // and their later stamps would look like debt to the older clock: a refusal of what is
-// there. Slots have no use for a clock, and are spared its price.
+// there.
 func (s *Store) one(cmd *ledger.Command, res *ledger.Result) bool {
 	step := &cmd.Steps[0]
 	l := step.Limit
@@ -167,10 +167,8 @@ func (s *Store) one(cmd *ledger.Command, res *ledger.Result) bool {
 			pause(n)
 			continue
 		}
-		if !l.OnRelease() {
-			res.At = s.now()
-		}
-		now := res.At
+		now := s.now()
+		res.At = now
 		cell, v := l.Unpack(w>>wordShift, now), limit.Verdict{OK: true}
 		if cmd.Op == ledger.Take {
 			v = l.Take(&cell, now, step.N)
