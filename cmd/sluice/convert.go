@@ -241,6 +241,14 @@ func adminTokens(a *config.Admin) ([]admin.Token, error) {
 	return nil, nil
 }
 
+// recentEvents says none as the administration does: below zero.
+func recentEvents(n int64) int {
+	if n == 0 {
+		return -1
+	}
+	return int(n)
+}
+
 // summary is what the status shows of a configuration. Rates are taken from the rules,
 // so that it says what is in force.
 func summary(c *config.Config) admin.Summary {

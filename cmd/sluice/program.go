@@ -122,6 +122,7 @@ func (p *program) openAdmin(c *config.Config) (err error) {
 		Ready:    p.ready,
 		Draining: p.draining.Load,
 		Hosts:    c.Admin.AllowedHosts,
+		Recent:   recentEvents(c.Observability.RecentEvents),
 		Version:  thisBuild().Version,
 		Logger:   p.log,
 	}
@@ -132,7 +133,7 @@ func (p *program) openAdmin(c *config.Config) (err error) {
 		if p.audit, err = os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600); err != nil {
 			return fmt.Errorf("observability.auditFile: %w", err)
 		}
-		o.Logger = slog.New(slog.NewJSONHandler(p.audit, nil))
+		o.Audit = slog.New(slog.NewJSONHandler(p.audit, nil))
 	}
 	p.admin, err = admin.New(o)
 	return err

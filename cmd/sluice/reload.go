@@ -129,6 +129,7 @@ func unchanging(old, c *config.Config) error {
 		{"bounds.idleTimeout", old.Bounds.IdleTimeout, c.Bounds.IdleTimeout},
 		{"bounds.connectionsPerIp", old.Bounds.ConnectionsPerIP, c.Bounds.ConnectionsPerIP},
 		{"observability.logFormat", old.Observability.LogFormat, c.Observability.LogFormat},
+		{"observability.recentEvents", old.Observability.RecentEvents, c.Observability.RecentEvents},
 		{"observability.auditFile", old.Observability.AuditFile, c.Observability.AuditFile},
 	} {
 		if !reflect.DeepEqual(s.old, s.new) {
