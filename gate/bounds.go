@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluicegate/sluice/gate/upstream"
@@ -33,7 +34,7 @@ func (v *visit) bound() bool {
 		r.Body = http.MaxBytesReader(v.w, r.Body, *most)
 	}
 	if b.BodyTimeout > 0 {
-		r.Body = newTimedBody(v.w, r.Body, b.BodyTimeout)
+		v.hurry(b.BodyTimeout)
 	}
 	return true
 }
@@ -42,14 +43,21 @@ func (v *visit) bound() bool {
 type timedBody struct {
 	io.ReadCloser
 	deadline *http.ResponseController
+	late     atomic.Bool
 }
 
-func newTimedBody(w http.ResponseWriter, body io.ReadCloser, d time.Duration) io.ReadCloser {
-	c := http.NewResponseController(w)
+// wasLate reports whether the time for the body was up before it had arrived. The
+// server then takes the client for gone, and which error a proxy gets is chance.
+func (v *visit) wasLate() bool { return v.body != nil && v.body.late.Load() }
+
+// hurry gives the request's body a time to have arrived by.
+func (v *visit) hurry(d time.Duration) {
+	c := http.NewResponseController(v.w)
 	if c.SetReadDeadline(time.Now().Add(d)) != nil {
-		return body // a server that has no deadlines
+		return // a server that has no deadlines
 	}
-	return &timedBody{body, c}
+	v.body = &timedBody{ReadCloser: v.r.Body, deadline: c}
+	v.r.Body = v.body
 }
 
 // Read lifts the deadline with the last byte: a handler may take longer than a body,
@@ -60,6 +68,7 @@ func (b *timedBody) Read(p []byte) (int, error) {
 	case err == io.EOF:
 		_ = b.deadline.SetReadDeadline(time.Time{})
 	case errors.Is(err, os.ErrDeadlineExceeded):
+		b.late.Store(true)
 		err = upstream.ErrBodyTimeout
 	}
 	return n, err

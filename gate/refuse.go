@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/gate/cost"
+	"github.com/sluicegate/sluice/gate/upstream"
 	"github.com/sluicegate/sluice/wire"
 )
 
@@ -138,6 +139,17 @@ const rpcBody = 64 << 10
 
 // refuseRequest answers a request that is at fault itself, or that nobody can serve.
 func (v *visit) refuseRequest(status int, detail string) { v.set.fail(v.w, v.r, status, detail) }
+
+// failForward answers a request that could not be forwarded to its upstream.
+func (s *setup) failForward(w http.ResponseWriter, r *http.Request, status int, detail string) {
+	if out, ok := w.(*writer); ok && out.visit.wasLate() {
+		status, detail = http.StatusRequestTimeout, "the body took too long"
+	}
+	if status == upstream.StatusGone {
+		panic(http.ErrAbortHandler) // the server closes the connection and says nothing
+	}
+	s.fail(w, r, status, detail)
+}
 
 // fail answers with a problem that is no refusal of the controller's.
 func (s *setup) fail(w http.ResponseWriter, r *http.Request, status int, detail string) {

@@ -63,7 +63,7 @@ func newSetup(o Options) (_ *setup, err error) {
 	}
 	if s.upstreams, err = upstream.New(o.Upstreams, upstream.Surroundings{
 		Paths: s.paths, ForwardCanonical: o.Paths.ForwardCanonical,
-		Scrub: s.scrub, Admit: admitAnswer, Fail: s.fail, Logger: s.log,
+		Scrub: s.scrub, Admit: admitAnswer, Fail: s.failForward, Logger: s.log,
 	}); err != nil {
 		return nil, err
 	}

@@ -35,9 +35,10 @@ type visit struct {
 	preAdmission, passed sluice.Admission
 	levels               []sluice.Level // of the second phase
 
-	capability string  // of the stream that the answer is; empty is none
-	stream     *stream // held since then
-	cancel     func()  // ends the handler's context; nil if no stream can be refused
+	capability string     // of the stream that the answer is; empty is none
+	stream     *stream    // held since then
+	body       *timedBody // nil if the body may take its time
+	cancel     func()     // ends the handler's context; nil if no stream can be refused
 
 	whole bool // the visit ended without a panic, and its memory may serve another
 }
@@ -86,7 +87,7 @@ func (v *visit) end() {
 	v.gate, v.set, v.w, v.r, v.phases, v.past = nil, nil, nil, nil, phases{}, nil
 	v.spot, v.client, v.principal, v.call, v.out = spot{}, client{}, nil, sluice.Call{}, nil
 	v.preAdmission, v.passed, v.levels, v.whole = sluice.Admission{}, sluice.Admission{}, nil, false
-	v.capability, v.stream, v.cancel = "", nil, nil
+	v.capability, v.stream, v.cancel, v.body = "", nil, nil, nil
 	visits.Put(v)
 }
 

@@ -54,7 +54,7 @@ type Surroundings struct {
 	// Admit is asked about the head of an answer before the client gets any of it, with
 	// the request's context. If it reports false it has answered in the upstream's place.
 	Admit func(ctx context.Context, h http.Header) bool
-	// Fail answers a request that could not be forwarded.
+	// Fail answers a request that could not be forwarded. The status may be [StatusGone].
 	Fail func(w http.ResponseWriter, r *http.Request, status int, detail string)
 	// Logger is told why; nil is [slog.Default].
 	Logger *slog.Logger

@@ -177,21 +177,26 @@ func (u *Upstream) admit(resp *http.Response) error {
 // ErrBodyTimeout is what reading a request's body returns when it takes too long.
 var ErrBodyTimeout = errors.New("upstream: the request's body took too long")
 
+// StatusGone is the status of a request whose client has gone, or so it seems to the
+// server. There is nobody to answer.
+const StatusGone = 499
+
 // fail answers a request that could not be forwarded.
 func (u *Upstream) fail(w http.ResponseWriter, r *http.Request, err error) {
-	if errors.Is(err, errRefused) {
-		return
-	}
-	if r.Context().Err() != nil && !errors.Is(context.Cause(r.Context()), context.DeadlineExceeded) {
-		panic(http.ErrAbortHandler) // the client has gone: there is nobody to answer
-	}
 	status, detail := http.StatusBadGateway, "the upstream could not be reached"
 	var timeout net.Error
-	if errors.Is(err, ErrBodyTimeout) {
+	_, tooLarge := errors.AsType[*http.MaxBytesError](err)
+	switch {
+	case errors.Is(err, errRefused):
+		return
+	case errors.Is(err, ErrBodyTimeout):
 		status, detail = http.StatusRequestTimeout, "the body took too long"
-	} else if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+	case tooLarge:
 		status, detail = http.StatusRequestEntityTooLarge, "the body is too large"
-	} else if errors.As(err, &timeout) && timeout.Timeout() {
+	case errors.Is(r.Context().Err(), context.Canceled):
+		u.around.Fail(w, r, StatusGone, "the client has gone")
+		return
+	case errors.As(err, &timeout) && timeout.Timeout():
 		status, detail = http.StatusGatewayTimeout, "the upstream took too long"
 	}
 	cmp.Or(u.around.Logger, slog.Default()).WarnContext(r.Context(), "a request could not be forwarded",
