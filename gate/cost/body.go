@@ -19,10 +19,13 @@ func (o *Options) Count(r *http.Request) (Count, error) {
 	if o.Extractor == None {
 		return Count{Calls: o.least()}, nil
 	}
-	if q := r.URL.Query().Get("query"); o.Extractor == GraphQL && q != "" {
-		// A server reads the document here too.
-		n, err := document(q)
-		return Count{Calls: min(max(n, o.least()), o.max())}, err
+	var extra int64
+	if o.Extractor == GraphQL {
+		// A server may read the document here, too.
+		var err error
+		if extra, err = o.inQuery(r); err != nil {
+			return Count{}, err
+		}
 	}
 	limit := o.Inspect
 	if limit == 0 {
@@ -38,7 +41,23 @@ func (o *Options) Count(r *http.Request) (Count, error) {
 	if err != nil {
 		return Count{}, err
 	}
-	return o.Of(body, r.Header.Get("MCP-Protocol-Version"))
+	c, err := o.Of(body, r.Header.Get("MCP-Protocol-Version"))
+	if err != nil || extra == 0 {
+		return c, err
+	}
+	if len(body) > 0 {
+		extra += c.Calls
+	}
+	c.Calls = min(max(extra, o.least()), o.max())
+	return c, nil
+}
+
+// inQuery counts a GraphQL document in the query string.
+func (o *Options) inQuery(r *http.Request) (int64, error) {
+	if q := r.URL.Query().Get("query"); q != "" {
+		return document(q)
+	}
+	return 0, nil
 }
 
 // Peek reads at most limit bytes of r's body and puts back what it has read. A longer
