@@ -72,16 +72,6 @@ gets its share; whoever asks for more is told when to come back.
 	return root
 }
 
-// exactly is an argument check for n arguments that are called what.
-func exactly(n int, what string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) != n {
-			return usageError{fmt.Errorf("it takes %s, not %d arguments", what, len(args))}
-		}
-		return nil
-	}
-}
-
 // none is an argument check for commands without arguments.
 func none(_ *cobra.Command, args []string) error {
 	if len(args) > 0 {

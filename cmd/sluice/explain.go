@@ -150,7 +150,7 @@ func (x *explainer) read() error {
 
 // offline asks a gate of its own, whose limits are full.
 func (x *explainer) offline(ctx context.Context, warn io.Writer) (*answer, error) {
-	c, err := x.load(warn)
+	c, err := x.loadAloud(warn)
 	if err != nil {
 		return nil, err
 	}

@@ -110,7 +110,7 @@ func (k *keyMaker) secret(warn io.Writer) ([]byte, error) {
 	case len(k.files) == 0:
 		return nil, usageError{errors.New("the secret of the digests is missing; give --config or --secret-file")}
 	}
-	cfg, err := k.load(warn)
+	cfg, err := k.loadAloud(warn)
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,8 @@ package main
 import (
 	"io"
 	"log/slog"
-	"strings"
+
+	"github.com/sluicegate/sluice/config"
 )
 
 // levels are the names of observability.logLevel.
@@ -19,10 +20,9 @@ func newLogger(w io.Writer, format string, level slog.Leveler) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, o))
 }
 
-// A logWriter makes a warning of each line that is written to it.
-type logWriter struct{ log *slog.Logger }
-
-func (w logWriter) Write(line []byte) (int, error) {
-	w.log.Warn(strings.TrimSuffix(string(line), "\n"))
-	return len(line), nil
+// warn logs what looks wrong with a configuration.
+func (p *program) warn(warnings config.Problems) {
+	for _, w := range warnings {
+		p.log.Warn(w.Message, "at", w.Pos.String(), "key", w.Key, "code", string(w.Code))
+	}
 }

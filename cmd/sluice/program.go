@@ -52,6 +52,8 @@ type front struct {
 // Run makes everything, serves until ctx ends, and stops without cutting anybody off. It
 // returns an error if it could not begin, or if a listener breaks.
 func (p *program) Run(ctx context.Context) error {
+	hangup, stop := hangups() // before anything else: the default is to end the process
+	defer stop()
 	p.changed = make(chan struct{}, 1)
 	p.log = newLogger(p.err, "text", &p.level)
 	var files watching
@@ -65,14 +67,14 @@ func (p *program) Run(ctx context.Context) error {
 	}
 	p.serving.Store(true)
 	p.announce()
-	err := p.wait(ctx)
+	err := p.wait(ctx, hangup)
 	p.drain()
 	return errors.Join(err, p.Close())
 }
 
 // Open makes everything there is and opens every listener. Nobody is served yet.
 func (p *program) Open() error {
-	c, err := p.load(p.err)
+	c, warnings, err := p.load()
 	if err != nil {
 		return err
 	}
@@ -80,6 +82,7 @@ func (p *program) Open() error {
 	p.failed = make(chan error, len(surfaces))
 	p.log = newLogger(p.err, c.Observability.LogFormat, &p.level)
 	p.level.Set(levels[c.Observability.LogLevel])
+	p.warn(warnings)
 	p.refusals = newRefusalLog(p.log)
 	if p.books, err = openStore(&c.Store); err != nil {
 		return err
@@ -170,9 +173,7 @@ func (p *program) accept(f *front, l net.Listener) {
 }
 
 // wait returns when the program has to stop, and why if that is nobody's wish.
-func (p *program) wait(ctx context.Context) error {
-	hangup, stop := hangups()
-	defer stop()
+func (p *program) wait(ctx context.Context, hangup <-chan os.Signal) error {
 	for {
 		select {
 		case <-ctx.Done():
@@ -190,10 +191,7 @@ func (p *program) wait(ctx context.Context) error {
 // drain stops without cutting anybody off: readiness goes first, so that whoever
 // balances load sends no more, then the listeners, and what runs may end in its time.
 func (p *program) drain() {
-	p.draining.Store(true)
-	p.reloading.Lock() // a reload that has begun ends first; the next sees that it is late
-	p.reloading.Unlock()
-	c := p.config.Load()
+	c := p.last()
 	p.log.Info("stopping", "delay", c.Shutdown.Delay, "grace", c.Shutdown.Grace)
 	time.Sleep(c.Shutdown.Delay)
 	ctx, cancel := context.WithTimeout(context.Background(), c.Shutdown.Grace)
@@ -205,6 +203,15 @@ func (p *program) drain() {
 	}
 	p.refusals.flush()
 	p.log.Info("stopped")
+}
+
+// last ends the time of reloads, after one that has begun, and returns the configuration
+// that stays.
+func (p *program) last() *config.Config {
+	p.reloading.Lock()
+	defer p.reloading.Unlock()
+	p.draining.Store(true)
+	return p.config.Load()
 }
 
 // Close gives back what Open took, also after it failed halfway.

@@ -45,12 +45,12 @@ func TestRefusalLog(t *testing.T) {
 		if got, want := next(), (line{"a call was refused", "a", "enforced", true, 0}); got != want {
 			t.Errorf("a rule that enforces is sampled apart: got %+v, want %+v", got, want)
 		}
-		time.Sleep(refusalEvery - 1)
+		time.Sleep(refusalEvery - time.Nanosecond)
 		l.observe(shadow)
 		if out.Len() != 0 {
 			t.Errorf("a second line came before its time: %s", &out)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		l.observe(shadow)
 		if got := next(); got.Suppressed != 1000 {
 			t.Errorf("I-128 the second line says that %d were left out, want 1000", got.Suppressed)

@@ -21,8 +21,9 @@ func (p *program) Reload(why string) error {
 	if p.draining.Load() {
 		return errors.New("sluice is stopping and takes nothing over any more")
 	}
-	c, err := p.load(logWriter{p.log})
+	c, warnings, err := p.load()
 	if err == nil {
+		p.warn(warnings)
 		err = p.takeOver(c)
 	}
 	if err != nil {

@@ -24,17 +24,23 @@ func (s *source) setFlag(f *pflag.FlagSet) {
 	f.StringArrayVar(&s.set, "set", nil, "a `key=value` over the files, such as listen.gate=127.0.0.1:18080")
 }
 
-// load reads the configuration. What looks wrong is written to warn; what is wrong is
+// load reads the configuration. What looks wrong is returned beside it; what is wrong is
 // the error, a line for each problem.
-func (s *source) load(warn io.Writer) (*config.Config, error) {
-	cfg, problems := config.Load(s.files, config.Options{Set: s.set})
-	for _, p := range problems.Warnings() {
-		fmt.Fprintln(warn, p)
-	}
+func (s *source) load() (*config.Config, config.Problems, error) {
+	c, problems := config.Load(s.files, config.Options{Set: s.set})
 	if err := problems.Err(); err != nil {
-		return nil, configError{err}
+		return nil, nil, configError{err}
 	}
-	return cfg, nil
+	return c, problems.Warnings(), nil
+}
+
+// loadAloud is load for commands that people watch: it writes what looks wrong to warn.
+func (s *source) loadAloud(warn io.Writer) (*config.Config, error) {
+	c, warnings, err := s.load()
+	for _, w := range warnings {
+		fmt.Fprintln(warn, w)
+	}
+	return c, err
 }
 
 // String names the source for people.
