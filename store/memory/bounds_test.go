@@ -43,8 +43,8 @@ func TestIdleKeysAreForgotten(t *testing.T) {
 		limit limit.Limit
 		keys  uint64
 	}{
-		{"I-062 a million keys in buckets", limit.Bucket(1, limit.Second, 5), 1_000_000},
-		{"I-062 two hundred thousand keys in windows", limit.Window(5, limit.Second), 200_000},
+		{"I-062 a million keys in buckets", limit.Bucket(1, limit.Second, 5), 1_000_000 / scale},
+		{"I-062 two hundred thousand keys in windows", limit.Window(5, limit.Second), 200_000 / scale},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -167,7 +167,7 @@ func flood(t *testing.T, l limit.Limit, keys uint64, o Options, share float64) {
 
 // FLOOD=5000000 runs a larger one, in a store of the usual size.
 func TestFlood(t *testing.T) {
-	keys, o := uint64(300_000), Options{MaxCells: 60_000}
+	keys, o := uint64(300_000/scale), Options{MaxCells: 60_000 / scale}
 	if text := os.Getenv("FLOOD"); text != "" {
 		n, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
@@ -180,7 +180,7 @@ func TestFlood(t *testing.T) {
 	})
 	t.Run("keys that stay in use leave newcomers what the shared cells have", func(t *testing.T) {
 		l := limit.Bucket(1, 10*limit.Minute, 20)
-		room := float64(max(o.MaxCells, 60_000) + poolCells*int(l.Burst))
+		room := float64(max(o.MaxCells, 60_000/scale) + poolCells*int(l.Burst))
 		flood(t, l, keys, o, 0.9*min(1, room/float64(keys)))
 	})
 }
