@@ -123,13 +123,14 @@ var decisions = sync.Pool{New: func() any { return &Decision{pooled: true} }}
 func (c *Controller) Admit(ctx context.Context, call Call) (Admission, error) {
 	d := decisions.Get().(*Decision)
 	d.WantLevels = true
-	ok, err := c.begin(ctx, &call, d)
+	d.asked = call // on the heap already, where a line and an observer find it
+	ok, err := c.begin(ctx, &d.asked, d)
 	if err == nil && !ok {
 		if place := c.mayWait(ctx, d, time.Now()); place != nil {
-			return c.wait(ctx, &call, d, place)
+			return c.wait(ctx, &d.asked, d, place)
 		}
 	}
-	return c.finish(&call, d, ok, err)
+	return c.finish(&d.asked, d, ok, err)
 }
 
 // finish tells the observer and turns a decision into what Admit returns.
@@ -212,17 +213,19 @@ func (c *Controller) decide(ctx context.Context, call *Call, d *Decision, ticket
 
 // startMaxHold arms the timer that frees slots whose holder keeps them too long.
 func (d *Decision) startMaxHold() {
-	var longest time.Duration
+	var shortest time.Duration
 	for _, m := range d.matched {
-		if h := m.rule.MaxHold; h > 0 && (longest == 0 || h < longest) {
-			longest = h
+		if h := m.rule.MaxHold; h > 0 && (shortest == 0 || h < shortest) {
+			shortest = h
 		}
 	}
-	if longest == 0 {
+	if shortest == 0 {
 		return
 	}
 	generation, start := d.generation.Load(), time.Now()
-	d.timer = time.AfterFunc(longest, func() { d.expireHolds(generation, start) })
+	d.mu.Lock() // the timer may fire before it is noted
+	d.timer = time.AfterFunc(shortest, func() { d.expireHolds(generation, start) })
+	d.mu.Unlock()
 }
 
 // expireHolds frees the slots of rules whose MaxHold has passed and waits for the next.

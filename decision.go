@@ -36,6 +36,7 @@ type Decision struct {
 	event   Event
 	waited  time.Duration
 	pooled  bool
+	asked   Call // of a pooled Decision
 	fresh   bool // the last call was under another policy
 	refused bool // refusal is still to be made from res
 	lent    bool // an Admission is about, so that the next call needs a new generation

@@ -223,7 +223,7 @@ func TestQueueDepth(t *testing.T) {
 			})
 		})
 	}
-	t.Run("C-95 a bound on all lines together", func(t *testing.T) {
+	t.Run("a bound on all lines together", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := engineWith(t, sluice.Options{MaxWaiting: 2},
 				each(queued(one("r", limit.Slots(1)), sluice.Queue{}), sluice.Subject))
