@@ -49,7 +49,7 @@ func FuzzTake(f *testing.F) {
 		}
 		var c limit.Cell
 		now, s := limit.Hour, script(ops)
-		for len(s) > 0 && !t.Failed() {
+		for i := 0; i < 100 && len(s) > 0 && !t.Failed(); i++ {
 			now += limit.Micros(uint64(s.number()) % (1 << 45))
 			take(t, l, &c, now, s.number())
 		}
@@ -67,7 +67,7 @@ func FuzzAnything(f *testing.F) {
 		}
 		var c limit.Cell
 		s := script(ops)
-		for len(s) > 0 {
+		for i := 0; i < 500 && len(s) > 0; i++ {
 			op, now, at, n := s.next(1), limit.Micros(s.number()), limit.Micros(s.number()), s.number()
 			switch op % 6 {
 			case 0:
