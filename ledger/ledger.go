@@ -16,7 +16,8 @@ import (
 // store, and it has two halves so that all cells of one caller can be found together.
 type Key struct {
 	// Group is the hash of the value that the cell is grouped by first, such as the
-	// caller; zero if the cell is shared by all.
+	// caller; zero if the cell is shared by all. Cell alone tells cells apart well enough:
+	// a store may keep only the high 32 bits of Group.
 	Group uint64
 	// Cell is the hash of rule, limit and all grouping values.
 	Cell uint64
