@@ -11,30 +11,22 @@ import (
 	"github.com/sluicegate/sluice/gate/upstream"
 )
 
-// outlook is what a gate needs to know of a policy before it asks: for which kinds of
-// calls there are rules at all, and for which one lets callers wait.
+// outlook is what a gate needs to know of a policy before it asks: which kinds of calls
+// have rules of their own, and which may have to wait.
 type outlook struct {
 	policy      *sluice.Policy
-	asks, waits kinds
+	asks, waits []string
+	anyWaits    bool // a rule for every kind lets callers wait
 }
 
-// kinds is a set of kinds of calls.
-type kinds struct {
-	all   bool
-	names []string
-}
+// own reports whether there are rules for calls of a kind by name. Without them the gate
+// does not make such calls beside the request's own: a rule for all kinds would count
+// each request twice.
+func (o *outlook) own(kind string) bool { return len(o.asks) > 0 && slices.Contains(o.asks, kind) }
 
-func (k *kinds) has(kind string) bool {
-	return k.all || len(k.names) > 0 && slices.Contains(k.names, kind)
-}
-
-func (k *kinds) add(names []string) {
-	k.all = k.all || len(names) == 0 // a rule without kinds is for every kind
-	for _, n := range names {
-		if !slices.Contains(k.names, n) {
-			k.names = append(k.names, n)
-		}
-	}
+// mayWait reports whether a call of a kind may have to stand in line.
+func (o *outlook) mayWait(kind string) bool {
+	return o.anyWaits || len(o.waits) > 0 && slices.Contains(o.waits, kind)
 }
 
 // outlook returns what there is to know of the policy in force.
@@ -46,13 +38,21 @@ func (g *Gate) outlook() *outlook {
 	o = &outlook{policy: p}
 	for i := range p.Rules {
 		r := &p.Rules[i]
-		o.asks.add(r.Match.Is[sluice.Kind])
+		kinds := r.Match.Is[sluice.Kind]
+		o.asks = append(o.asks, kinds...)
 		if r.Queue != nil {
-			o.waits.add(r.Match.Is[sluice.Kind])
+			o.waits = append(o.waits, kinds...)
+			o.anyWaits = o.anyWaits || len(kinds) == 0
 		}
 	}
+	o.asks, o.waits = distinct(o.asks), distinct(o.waits)
 	g.ahead.Store(o)
 	return o
+}
+
+func distinct(names []string) []string {
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // A decision is what the controller says about a call. Refusal and levels may be
@@ -70,7 +70,7 @@ func (d *decision) admitted() bool { return d.refusal == nil && d.err == nil }
 // decide asks the controller about call: in the memory of m if nobody has to wait for
 // such calls, else in a line, for as long as the rule and ctx allow.
 func (g *Gate) decide(ctx context.Context, call *sluice.Call, m *sluice.Decision) decision {
-	if g.outlook().waits.has(call.Kind) {
+	if g.outlook().mayWait(call.Kind) {
 		a, err := g.ctl.Admit(ctx, *call)
 		if refusal, ok := errors.AsType[*sluice.Refusal](err); ok {
 			return decision{refusal: refusal, levels: refusal.Levels}

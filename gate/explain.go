@@ -61,7 +61,8 @@ func (e *Explanation) Admitted() bool { return e.Status == 0 }
 func (g *Gate) Explain(ctx context.Context, r *http.Request) (*Explanation, error) {
 	s := g.current.Load()
 	e := &Explanation{}
-	p, err := s.spotOf(r, len(s.o.Upstreams) > 0)
+	var p spot
+	err := s.locate(&p, r, len(s.o.Upstreams) > 0)
 	if err != nil {
 		e.malformed(http.StatusBadRequest, err)
 		return e, nil
@@ -71,15 +72,16 @@ func (g *Gate) Explain(ctx context.Context, r *http.Request) (*Explanation, erro
 		return e, nil
 	}
 	c := e.client(s.clients.Explain(r.RemoteAddr, r.Header))
-	if e.PreAuth, err = g.ctl.Check(ctx, preAuthCall(&p, &c)); err != nil {
+	var call sluice.Call
+	preAuthCall(&call, &p, &c)
+	if e.PreAuth, err = g.ctl.Check(ctx, call); err != nil {
 		return nil, err
 	}
 	if !e.PreAuth.Admitted {
 		e.answer(s, r, &p, e.PreAuth)
 		return e, nil
 	}
-	call, ok := e.caller(s, r, &p, &c)
-	if !ok || !e.count(r, &p, &call) {
+	if !e.caller(&call, s, r, &p, &c) || !e.count(r, &p, &call) {
 		return e, nil
 	}
 	if e.Identity, err = g.ctl.Check(ctx, call); err != nil {
@@ -113,20 +115,20 @@ func (e *Explanation) client(t clientip.Trace) client {
 }
 
 // caller notes who calls. It reports false if the request would be answered with that.
-func (e *Explanation) caller(s *setup, r *http.Request, p *spot, c *client) (sluice.Call, bool) {
+func (e *Explanation) caller(call *sluice.Call, s *setup, r *http.Request, p *spot, c *client) bool {
 	f := s.callers.Resolve(r.Context(), r.Header, c.Trusted)
-	call := s.callOf(p, c, &f)
+	s.callOf(call, p, c, &f)
 	e.Subject, e.Tenant, e.Tier, e.Groups = call.Subject, call.Tenant, call.Tier, call.Subjects
 	e.Label, e.CallerWhy = f.Principal.Label, why(f.Source, f.Verified, f.Err)
 	if f.Err != nil && !f.Verified && s.callers.RejectsUnverified() {
 		e.malformed(http.StatusUnauthorized, f.Err)
-		return call, false
+		return false
 	}
 	if preflight(r) {
 		e.RouteWhy = "a CORS preflight does not ask the limits of its caller"
-		return call, false
+		return false
 	}
-	return call, true
+	return true
 }
 
 // count notes what the request costs. It reports false if that cannot be found.

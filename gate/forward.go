@@ -32,7 +32,7 @@ func (v *visit) forward() {
 
 // streamRules reports whether the policy has rules on streams, so that an answer may
 // turn out to be one that is refused.
-func (v *visit) streamRules() bool { return v.phases.identity && v.gate.outlook().asks.has("stream") }
+func (v *visit) streamRules() bool { return v.phases.identity && v.gate.outlook().own("stream") }
 
 // marked returns the request with a note of what it has been through, for a gate that
 // is mounted once more, and for [PrincipalFrom]. If its answer may be refused as a
@@ -51,8 +51,9 @@ func (v *visit) marked() *http.Request {
 	}
 	p.preAuth = p.preAuth || v.phases.preAuth
 	p.identity = p.identity || v.phases.identity
-	if v.principal != nil {
-		p.principal = v.principal
+	if v.found.Found() {
+		who := v.found.Principal // the visit's memory is used again
+		p.principal = &who
 	}
 	return r
 }

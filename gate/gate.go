@@ -7,11 +7,13 @@
 //
 // A request is decided in two phases. Before anything is verified, the client's address
 // has a limit of its own, so that a flood of bad credentials is cheap to refuse: a call
-// of kind "preauth". Then the caller is identified, by an API key, a token, a tenant or
+// of kind "preauth", and for the /48 of an IPv6 client one of kind "preauth-site". Then the caller is identified, by an API key, a token, a tenant or
 // else its address, and the policy's rules for calls of kind "http" are asked, all or
 // nothing. A failed credential debits a call of kind "auth-failure" to the address. A
 // stream of server-sent events or a WebSocket also holds a call of kind "stream" while
-// it lasts, and each message of a WebSocket is a call of kind "frame".
+// it lasts, and each message of a WebSocket is a call of kind "frame". Calls of kinds
+// other than "http" and "auth-failure" are made only if the policy has rules that name
+// the kind.
 //
 // What the calls carry: Subject and IP name the caller ("apikey:…", "user:…",
 // "tenant:…", "ip:…"), Tenant and Tier come from what was verified, Method is the
@@ -31,6 +33,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/gate/lately"
 )
 
 // A Gate decides about requests. It is safe for concurrent use. Use [New].
@@ -39,7 +42,8 @@ type Gate struct {
 	current atomic.Pointer[setup]
 	ahead   atomic.Pointer[outlook]
 	streams streams
-	guesses guesses
+
+	suspects *lately.Set[string] // addresses that may have used up their failed credentials
 
 	reload sync.Mutex // one Reload at a time
 	twice  sync.Once  // the warning about a gate that is mounted twice
@@ -47,7 +51,7 @@ type Gate struct {
 
 // New returns a gate in front of ctl, or says what is wrong with the options.
 func New(ctl *sluice.Controller, o Options) (*Gate, error) {
-	g := &Gate{ctl: ctl, guesses: newGuesses()}
+	g := &Gate{ctl: ctl, suspects: lately.New[string](maxSuspects, suspectFor)}
 	s, err := newSetup(o)
 	if err != nil {
 		return nil, err

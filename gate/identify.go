@@ -7,93 +7,109 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/gate/identity"
-	"github.com/sluicegate/sluice/gate/lately"
+	"github.com/sluicegate/sluice/internal/clientip"
 )
 
-// preAuth is the first phase: the limit of the client's address. It runs whatever
+// preAuth is the first phase: the limits of the client's address. It runs whatever
 // credentials the request shows, or a junk token would be a way around it.
 func (v *visit) preAuth() bool {
-	if !v.gate.outlook().asks.has("preauth") {
+	o := v.gate.outlook()
+	if o.own("preauth") {
+		preAuthCall(&v.call, &v.spot, &v.client)
+		d := v.gate.decide(v.r.Context(), &v.call, &v.pre)
+		if !d.admitted() {
+			v.refuse(d)
+			return false
+		}
+		v.preAdmission = d.admission
+	}
+	return !o.own("preauth-site") || v.preAuthSite()
+}
+
+// siteBits is the prefix of IPv6 that one customer of a provider may hold.
+const siteBits = 48
+
+// preAuthSite asks for the whole site of an IPv6 client, who may have as many networks
+// there as a limit on one network has room for. An IPv4 client has no site.
+func (v *visit) preAuthSite() bool {
+	if !v.client.Addr.Is6() {
 		return true
 	}
-	v.call = preAuthCall(&v.spot, &v.client)
-	d := v.gate.decide(v.r.Context(), &v.call, &v.pre)
+	site := clientip.Identity(v.client.Addr, 32, siteBits)
+	call := sluice.Call{
+		Kind: "preauth-site", Subject: site, IP: site,
+		Method: v.spot.method, Resource: v.spot.path, Route: v.spot.routeID(),
+	}
+	d := v.gate.decide(v.r.Context(), &call, new(sluice.Decision))
 	if !d.admitted() {
 		v.refuse(d)
 		return false
 	}
-	v.preAdmission = d.admission
+	v.siteAdmission = d.admission
 	return true
 }
 
-func preAuthCall(p *spot, c *client) sluice.Call {
-	return sluice.Call{
-		Kind: "preauth", Subject: c.id, IP: c.id,
-		Method: p.method, Resource: p.path, Route: p.routeID(),
-	}
+// preAuthCall makes, in call, which is zero, the call of the first phase.
+func preAuthCall(call *sluice.Call, p *spot, c *client) {
+	call.Kind, call.Subject, call.IP = "preauth", c.id, c.id
+	call.Method, call.Resource, call.Route = p.method, p.path, p.routeID()
 }
 
 // identify finds out who calls and makes the call of the second phase.
 func (v *visit) identify() bool {
-	f, ok := v.finding()
-	if !ok {
+	if !v.find() {
 		return false
 	}
-	v.call = v.set.callOf(&v.spot, &v.client, &f)
-	if f.Found() {
-		v.principal = &f.Principal
+	v.set.callOf(&v.call, &v.spot, &v.client, &v.found)
+	return true
+}
+
+// find says who calls: whom the application says, or whom the credentials prove. It
+// reports false if the request has been answered.
+func (v *visit) find() bool {
+	ctx, g, h := v.r.Context(), v.gate, v.r.Header
+	if p, ok := ctx.Value(principalKey{}).(*identity.Principal); ok {
+		v.found = v.set.callers.Vouched(*p)
+		return true
+	}
+	if !v.set.callers.Looks(h) {
+		return true // the usual anonymous request
+	}
+	if v.set.callers.Presents(h) && g.suspects.Has(v.client.id) {
+		if refusal := g.exhausted(ctx, v.client.id); refusal != nil {
+			v.refuse(decision{refusal: refusal})
+			return false
+		}
+	}
+	v.found = v.set.callers.Resolve(ctx, h, v.client.Trusted)
+	if v.found.Err == nil {
+		return true
+	}
+	d := g.guessed(ctx, v.client.id, &v.fail)
+	switch {
+	case v.found.Verified:
+		return true // another credential is good; the failure is on the books
+	case !d.admitted():
+		v.refuse(d)
+		return false
+	case v.set.callers.RejectsUnverified():
+		v.refuseCredential()
+		return false
 	}
 	return true
 }
 
-// finding says who calls: whom the application says, or whom the credentials prove.
-// It reports false if the request has been answered.
-func (v *visit) finding() (f identity.Finding, ok bool) {
-	ctx := v.r.Context()
-	if p, ok := ctx.Value(principalKey{}).(*identity.Principal); ok {
-		return v.set.callers.Vouched(*p), true
-	}
-	g, h := v.gate, v.r.Header
-	shown := v.set.callers.Presents(h)
-	if shown && g.guesses.suspect(v.client.id) {
-		if refusal := g.exhausted(ctx, v.client.id); refusal != nil {
-			v.refuse(decision{refusal: refusal})
-			return f, false
-		}
-	}
-	f = v.set.callers.Resolve(ctx, h, v.client.Trusted)
-	if f.Err == nil {
-		return f, true
-	}
-	d := g.guessed(ctx, v.client.id, &v.fail)
-	switch {
-	case f.Verified:
-		return f, true // another credential is good; the failure is on the books
-	case !d.admitted():
-		v.refuse(d)
-		return f, false
-	case v.set.callers.RejectsUnverified():
-		v.refuseCredential()
-		return f, false
-	}
-	return f, true
-}
-
-// callOf makes the call of the second phase. A caller that nobody vouches for is its
-// address.
-func (s *setup) callOf(p *spot, c *client, f *identity.Finding) sluice.Call {
-	call := sluice.Call{
-		Kind: "http", Subject: c.id, Tier: s.o.anonymous(), IP: c.id,
-		Method: p.method, Resource: p.path, Route: p.routeID(),
-	}
-	if f.Found() {
-		who := &f.Principal
+// callOf makes, in call, the call of the second phase. A caller that nobody vouches for
+// is its address. It sets every field but Capability and Cost.
+func (s *setup) callOf(call *sluice.Call, p *spot, c *client, f *identity.Finding) {
+	call.Kind, call.IP, call.Method, call.Resource, call.Route = "http", c.id, p.method, p.path, p.routeID()
+	call.Subject, call.Tenant, call.Tier, call.Subjects = c.id, "", s.o.anonymous(), nil
+	if who := &f.Principal; f.Found() {
 		call.Subject, call.Tenant, call.Tier, call.Subjects = who.Subject, who.Tenant, who.Tier, who.Groups
 	}
 	if p.upstream != nil {
 		call.Provider = p.upstream.Name()
 	}
-	return call
 }
 
 func (p *spot) routeID() string {
@@ -103,14 +119,13 @@ func (p *spot) routeID() string {
 	return p.endpoint.id
 }
 
-// guesses remembers addresses whose limit on failed credentials may be used up. Only
-// those are asked about before a credential is looked at, so that the others pay
-// nothing and a guesser learns nothing more, not even that a guess was right.
-type guesses struct{ suspects *lately.Set[string] }
-
-func newGuesses() guesses { return guesses{lately.New[string](1<<14, 10*time.Minute)} }
-
-func (g *guesses) suspect(id string) bool { return g.suspects.Has(id) }
+// How many addresses are remembered whose limit on failed credentials may be used up,
+// and for how long. Only those are asked about before a credential is looked at, so
+// that the others pay nothing, and a guesser does not learn that a guess was right.
+const (
+	maxSuspects = 1 << 14
+	suspectFor  = 10 * time.Minute
+)
 
 func failure(id string) sluice.Call {
 	return sluice.Call{Kind: "auth-failure", Subject: id, IP: id}
@@ -122,7 +137,7 @@ func (g *Gate) exhausted(ctx context.Context, id string) *sluice.Refusal {
 	if err == nil && !e.Admitted {
 		return e.Refusal
 	}
-	g.guesses.suspects.Remove(id)
+	g.suspects.Remove(id)
 	return nil
 }
 
@@ -136,7 +151,7 @@ func (g *Gate) guessed(ctx context.Context, id string, m *sluice.Decision) decis
 		spent = spent || d.levels[i].Remaining == 0 && !d.levels[i].Shadow
 	}
 	if spent {
-		g.guesses.suspects.Add(id)
+		g.suspects.Add(id)
 	}
 	return d
 }

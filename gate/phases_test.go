@@ -2,6 +2,7 @@ package gate_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"strconv"
@@ -101,6 +102,32 @@ func TestPreAuth(t *testing.T) {
 	t.Run("Identity alone brings the first phase with it", func(t *testing.T) {
 		h := newGate(t, open(t, perHour("preauth", 2, "preauth", sluice.IP)), gate.Options{}).Identity(ok)
 		expectList(t, "statuses", statuses(h, request("GET", "/"), request("GET", "/"), request("GET", "/")), []int{200, 200, 429})
+	})
+}
+
+func TestSites(t *testing.T) {
+	t.Run("I-018 the networks of one /48 share a looser limit", func(t *testing.T) {
+		h := newGate(t, open(t, perHour("net", 10, "preauth"), perHour("site", 200, "preauth-site")), gate.Options{}).Handler(ok)
+		n := admitted(h, 300, func(i int) *http.Request {
+			return from(fmt.Sprintf("[2001:db8:1:%x::1]:1", i), request("GET", "/"))
+		})
+		expect(t, "admitted", n, 200)
+		expectList(t, "another site", statuses(h, from("[2001:db8:2::1]:1", request("GET", "/"))), []int{200})
+		expectList(t, "IPv4", statuses(h, request("GET", "/")), []int{200})
+	})
+	t.Run("I-016 I-017 zones and NAT64", func(t *testing.T) {
+		o := gate.Options{ClientIP: gate.ClientIP{NAT64: []netip.Prefix{netip.MustParsePrefix("64:ff9b::/96")}}}
+		h := newGate(t, open(t, perHour("ip", 1, "http")), o).Handler(ok)
+		got := statuses(h, from("[fe80::1%eth0]:1", request("GET", "/")), from("[fe80::1%eth1]:1", request("GET", "/")),
+			from("[64:ff9b::c633:6407]:1", request("GET", "/")), from("[64:ff9b::cb00:7109]:1", request("GET", "/")),
+			from("198.51.100.7:1", request("GET", "/")))
+		expectList(t, "statuses", got, []int{200, 429, 200, 200, 429})
+	})
+	t.Run("a rule for every kind counts a request once", func(t *testing.T) {
+		all := perHour("all", 3, "")
+		all.Match = sluice.Match{}
+		h := newGate(t, open(t, all), gate.Options{}).Handler(ok)
+		expect(t, "admitted", admitted(h, 5, func(int) *http.Request { return request("GET", "/") }), 3)
 	})
 }
 

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"math"
-	"mime"
 	"net"
 	"net/http"
 	"strings"
@@ -117,7 +116,7 @@ func (v *visit) openStream() bool {
 	switch {
 	case isWebSocket(v.r):
 		v.capability = "websocket"
-	case v.r.Header.Get("Accept") == eventStream:
+	case len(v.r.Header["Accept"]) == 1 && v.r.Header["Accept"][0] == eventStream:
 		v.capability = v.eventCapability()
 	default:
 		return true
@@ -135,7 +134,7 @@ func (v *visit) eventCapability() string {
 
 // holdStream asks the controller about a stream and holds it.
 func (v *visit) holdStream() bool {
-	if !v.gate.outlook().asks.has("stream") {
+	if !v.gate.outlook().own("stream") {
 		v.stream = &stream{}
 		return true
 	}
@@ -156,9 +155,8 @@ func (v *visit) beginStream(h http.Header) bool {
 	if v.capability == "websocket" || v.stream != nil && v.stream.of != nil {
 		return true // it begins when the connection is taken over, or has begun
 	}
-	kind, _, _ := mime.ParseMediaType(h.Get("Content-Type"))
 	switch {
-	case kind != eventStream:
+	case !isEventStream(h["Content-Type"]):
 		v.giveBackStream()
 		return true
 	case v.stream == nil:
@@ -180,6 +178,16 @@ func (v *visit) beginStream(h http.Header) bool {
 	}
 	v.gate.streams.begin(v.stream, longest)
 	return true
+}
+
+// isEventStream reports whether a Content-Type is that of server-sent events, whatever
+// its parameters.
+func isEventStream(contentType []string) bool {
+	if len(contentType) == 0 || len(contentType[0]) < len(eventStream) {
+		return false
+	}
+	kind, _, _ := strings.Cut(contentType[0], ";")
+	return strings.EqualFold(strings.TrimSpace(kind), eventStream)
 }
 
 // giveBackStream gives back a stream that has not begun.
@@ -237,6 +245,9 @@ func (t *talk) judge(f socket.Frame) socket.Verdict {
 	if f.First() {
 		messages = 1
 	}
+	if !t.gate.outlook().own("frame") {
+		return socket.Pass
+	}
 	t.cost = [2]sluice.Amount{
 		{Unit: sluice.Calls, N: messages},
 		{Unit: sluice.Bytes, N: int64(min(f.Payload, math.MaxInt64))},
@@ -255,7 +266,7 @@ func (t *talk) judge(f socket.Frame) socket.Verdict {
 
 // isWebSocket reports whether a request asks for a WebSocket (RFC 6455, 4.2.1).
 func isWebSocket(r *http.Request) bool {
-	return r.Header.Get("Upgrade") != "" && hasToken(r.Header["Upgrade"], "websocket") &&
+	return r.Header["Upgrade"] != nil && hasToken(r.Header["Upgrade"], "websocket") &&
 		hasToken(r.Header["Connection"], "upgrade")
 }
 

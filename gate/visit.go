@@ -23,16 +23,17 @@ type visit struct {
 	phases phases
 	past   *past // what the request has been through outside of here, or nil
 
-	spot      spot
-	client    client
-	principal *identity.Principal // nil is nobody but an address
-	call      sluice.Call
-	cost      [1]sluice.Amount
-	out       *writer
+	spot   spot
+	client client
+	found  identity.Finding
+	call   sluice.Call
+	cost   [1]sluice.Amount
+	out    *writer
 
 	// Each decision has its own memory, because admissions may hold slots in it.
 	pre, fail, main      sluice.Decision
 	preAdmission, passed sluice.Admission
+	siteAdmission        sluice.Admission
 	levels               []sluice.Level // of the second phase
 
 	capability string     // of the stream that the answer is; empty is none
@@ -78,6 +79,7 @@ func (v *visit) end() {
 	}
 	v.passed.Release()
 	v.preAdmission.Release()
+	v.siteAdmission.Release()
 	if v.out != nil {
 		v.out.forget()
 	}
@@ -85,16 +87,16 @@ func (v *visit) end() {
 		return // a panic: who knows what still looks at this memory
 	}
 	v.gate, v.set, v.w, v.r, v.phases, v.past = nil, nil, nil, nil, phases{}, nil
-	v.spot, v.client, v.principal, v.call, v.out = spot{}, client{}, nil, sluice.Call{}, nil
-	v.preAdmission, v.passed, v.levels, v.whole = sluice.Admission{}, sluice.Admission{}, nil, false
+	v.spot, v.client, v.found, v.call, v.out = spot{}, client{}, identity.Finding{}, sluice.Call{}, nil
+	v.preAdmission, v.siteAdmission, v.passed = sluice.Admission{}, sluice.Admission{}, sluice.Admission{}
+	v.levels, v.whole = nil, false
 	v.capability, v.stream, v.cancel, v.body = "", nil, nil, nil
 	visits.Put(v)
 }
 
 // run takes the request through the phases and, if all admit it, to its handler.
 func (v *visit) run() {
-	var err error
-	if v.spot, err = v.set.spotOf(v.r, v.phases.next == nil); err != nil {
+	if err := v.set.locate(&v.spot, v.r, v.phases.next == nil); err != nil {
 		v.refuseRequest(http.StatusBadRequest, strings.TrimPrefix(err.Error(), "route: "))
 		return
 	}
@@ -123,14 +125,16 @@ func (s *setup) clientOf(r *http.Request) client {
 	return c
 }
 
-// spotOf says what a request is for. The error is that of a path that cannot be read.
-func (s *setup) spotOf(r *http.Request, proxied bool) (p spot, err error) {
+// locate says in p, which is zero, what a request is for. The error is that of a path
+// that cannot be read. Here and in callOf memory is filled in place: copies of what has
+// many pointers cost more than what is computed.
+func (s *setup) locate(p *spot, r *http.Request, proxied bool) (err error) {
 	p.path, p.clean, err = route.Canonical(r.URL.EscapedPath(), s.paths)
 	if err != nil {
-		return p, err
+		return err
 	}
 	if s.o.Paths.RefuseUnclean && !p.clean {
-		return p, errUnclean
+		return errUnclean
 	}
 	p.method = s.method(r)
 	if p.clean { // a path that is spelt otherwise is never excluded: it may mean another
@@ -155,7 +159,7 @@ func (s *setup) spotOf(r *http.Request, proxied bool) (p spot, err error) {
 	if p.method == http.MethodHead {
 		p.method = http.MethodGet // one bucket for both: a HEAD costs the server as much
 	}
-	return p, nil
+	return nil
 }
 
 // overrides are the headers by which frameworks let a POST be another method.

@@ -181,6 +181,16 @@ func (r *Resolver) BelievesTenant(trusted bool) bool {
 // RejectsUnverified reports whether a request whose credential fails is to be refused.
 func (r *Resolver) RejectsUnverified() bool { return r.unverified == Reject }
 
+// Looks reports whether a request has any header that Resolve would look at.
+func (r *Resolver) Looks(h http.Header) bool {
+	for _, name := range r.keyHeaders {
+		if h[name] != nil {
+			return true
+		}
+	}
+	return h["Authorization"] != nil || h[r.tenant.Header] != nil
+}
+
 // Presents reports whether a request shows a credential that Resolve would judge. It is
 // cheap: nothing is computed.
 func (r *Resolver) Presents(h http.Header) bool {
