@@ -60,6 +60,7 @@ var rules = map[string][]ban{
 	"cmd/sluice":         {{"store/storetest/...", "the contract is for tests"}},
 	"sim":                {{"cmd/...", "the simulation drives the library, not the command"}},
 	"deploy":             {noEngine},
+	"docs":               {noEngine},
 	"internal/testcount": {noEngine, noOthers},
 }
 
