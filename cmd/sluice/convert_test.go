@@ -133,14 +133,14 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// TestNamed: a file that a configuration names is watched as the configuration is.
-func TestNamed(t *testing.T) {
+// TestFilesIn: a file that a configuration names is watched as the configuration is.
+func TestFilesIn(t *testing.T) {
 	c, dir := loadText(t, everything)
 	var want []string
 	for _, name := range []string{"c.pem", "k.pem", "a.pem", "ca.pem"} {
 		want = append(want, filepath.Join(dir, name))
 	}
-	if got := named(c); !reflect.DeepEqual(got, want) {
+	if got := filesIn(c); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

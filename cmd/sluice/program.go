@@ -38,7 +38,8 @@ type program struct {
 	reloading         sync.Mutex // one at a time
 	failed            chan error // a listener that broke
 	changed           chan struct{}
-	watched           watching // files that the configuration names
+	blind             chan error // a watch that broke
+	given, named      watching   // the files of the source, and those that they name
 }
 
 // A front is a surface that is made, and where it listens.
@@ -54,11 +55,8 @@ type front struct {
 func (p *program) Run(ctx context.Context) error {
 	hangup, stop := hangups() // before anything else: the default is to end the process
 	defer stop()
-	p.changed = make(chan struct{}, 1)
-	p.log = newLogger(p.err, "text", &p.level)
-	var files watching
-	files.see(p, p.files) // before they are read, so that no change is missed
-	defer files.end()
+	p.changed, p.blind = make(chan struct{}, 1), make(chan error, 1)
+	p.given.see(p, p.files) // before they are read, so that no change is missed
 	if err := p.Open(); err != nil {
 		return errors.Join(err, p.Close())
 	}
@@ -94,7 +92,7 @@ func (p *program) Open() error {
 	if err != nil {
 		return err
 	}
-	p.watched.see(p, named(c))
+	p.named.see(p, filesIn(c))
 	for _, s := range surfaces {
 		f := &front{surface: s, at: s.address(&c.Listen)}
 		if f.server, err = s.open(p, c); err != nil {
@@ -184,6 +182,8 @@ func (p *program) wait(ctx context.Context, hangup <-chan os.Signal) error {
 			_ = p.Reload("a hangup signal") // it has been logged
 		case <-p.changed:
 			_ = p.Reload("a changed file")
+		case err := <-p.blind:
+			p.log.Warn("changes of files are not seen until the next reload; send a hangup signal after one", "error", err)
 		}
 	}
 }
@@ -216,7 +216,8 @@ func (p *program) last() *config.Config {
 
 // Close gives back what Open took, also after it failed halfway.
 func (p *program) Close() error {
-	p.watched.end()
+	p.given.end()
+	p.named.end()
 	var errs []error
 	for _, f := range p.fronts {
 		if f.listener != nil {

@@ -1,15 +1,14 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/sluicegate/sluice/config"
-	"github.com/sluicegate/sluice/config/watch"
 )
 
 // Reload reads the files anew and takes them over: everything new is made first, then
@@ -21,6 +20,7 @@ func (p *program) Reload(why string) error {
 	if p.draining.Load() {
 		return errors.New("sluice is stopping and takes nothing over any more")
 	}
+	p.given.see(p, p.files) // anew: a watch may have broken
 	c, warnings, err := p.load()
 	if err == nil {
 		p.warn(warnings)
@@ -48,7 +48,7 @@ func (p *program) takeOver(c *config.Config) (err error) {
 	if err != nil {
 		return err
 	}
-	p.watched.see(p, named(c)) // before they are read
+	p.named.see(p, filesIn(c)) // before they are read
 	var undo []func()
 	defer func() {
 		if err == nil {
@@ -57,10 +57,10 @@ func (p *program) takeOver(c *config.Config) (err error) {
 		for _, l := range moved {
 			_ = l.Close() // nobody has used it
 		}
-		for _, back := range undo {
+		for _, back := range slices.Backward(undo) {
 			back()
 		}
-		p.watched.see(p, named(old))
+		p.named.see(p, filesIn(old))
 	}()
 	for _, f := range p.fronts {
 		back, err := f.Reload(c)
@@ -141,68 +141,4 @@ func unchanging(old, c *config.Config) error {
 		return nil
 	}
 	return fmt.Errorf("%s cannot change while sluice runs; restart it", strings.Join(changed, " and "))
-}
-
-// named are the files that a configuration names, whose change is a reason to reload.
-func named(c *config.Config) []string {
-	files := []string{c.TLS.CertFile, c.TLS.KeyFile, c.TLS.ClientCAFile}
-	if k := c.Identity.APIKeys; k != nil {
-		files = append(files, k.File)
-	}
-	for i := range c.Identity.JWT {
-		if at := c.Identity.JWT[i].JWKS; !strings.Contains(at, "://") {
-			files = append(files, at)
-		}
-	}
-	for i := range c.Upstreams {
-		files = append(files, c.Upstreams[i].CAFile)
-	}
-	var given []string
-	for _, f := range files {
-		if f != "" {
-			given = append(given, f)
-		}
-	}
-	return given
-}
-
-// A watching is a watch on some files. The zero watching has none.
-type watching struct{ stop context.CancelFunc }
-
-// see watches files instead of those it watched before.
-func (w *watching) see(p *program, files []string) {
-	w.end()
-	if len(files) == 0 {
-		return
-	}
-	watcher, err := watch.New(files...)
-	if err != nil {
-		p.cannotWatch(err)
-		return
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	w.stop = stop
-	go func() {
-		err := watcher.Run(ctx, func() {
-			select {
-			case p.changed <- struct{}{}:
-			default: // a reload is due already, and has not read the files yet
-			}
-		})
-		if err != nil {
-			p.cannotWatch(err)
-		}
-	}()
-}
-
-func (w *watching) end() {
-	if w.stop != nil {
-		w.stop()
-	}
-	w.stop = nil
-}
-
-// cannotWatch says that changes are not seen. That is no reason not to serve.
-func (p *program) cannotWatch(err error) {
-	p.log.Warn("changes of files are not seen; send a hangup signal after one", "error", err)
 }
