@@ -151,3 +151,36 @@ func TestTakeAllocatesNothing(t *testing.T) {
 		}
 	}
 }
+
+// The ends of int64 are corrections like any other: they saturate and do not wrap.
+func TestGiveSaturates(t *testing.T) {
+	for _, l := range []limit.Limit{
+		limit.Bucket(1, limit.Second, 10), limit.Pace(limit.Second), limit.Window(10, limit.Second), limit.Slots(10),
+	} {
+		for _, debit := range []int64{math.MinInt64, -math.MaxInt64, -limit.MaxCredits} {
+			var c limit.Cell
+			l.Give(&c, 0, 0, debit)
+			l.Give(&c, 0, 0, debit)
+			if left := l.Level(&c, 0).Left; left != 0 {
+				t.Errorf("%v: %d left after a debit of %d", l, left, debit)
+			}
+			l.Give(&c, 0, 0, math.MaxInt64)
+			if left := l.Level(&c, 0).Left; left != l.Capacity() {
+				t.Errorf("%v: %d left after everything came back", l, left)
+			}
+		}
+	}
+}
+
+// However small a debt, a change of limits does not forgive it.
+func TestConvertRoundsUp(t *testing.T) {
+	from, to := limit.Bucket(1, 7, 5), limit.Bucket(1, 3, 5)
+	c := limit.Cell{At: 100, Used: 1}
+	for range 10 {
+		c = to.Convert(from, c, 100)
+		if to.Idle(&c, 100) {
+			t.Fatal("a credit was forgiven")
+		}
+		from, to = to, from
+	}
+}

@@ -215,3 +215,45 @@ func TestEverythingAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// A take that meets a rebuild is made in one table or the other, not in the one that is
+// left behind.
+func TestTakesSurviveRebuilds(t *testing.T) {
+	for _, steps := range []uint64{1, 2} {
+		for round := range uint64(20) {
+			s := New(Options{})
+			var list []ledger.Step
+			for i := range steps {
+				list = append(list, ledger.Step{Key: key(64 * (i + 1)), Limit: limit.Bucket(1, limit.Day, 3000), N: 1})
+			}
+			done := make(chan struct{})
+			var rebuilding sync.WaitGroup
+			rebuilding.Go(func() {
+				for sh := &s.shards[0]; ; {
+					select {
+					case <-done:
+						return
+					default:
+						sh.mu.Lock()
+						s.rebuild(sh, true)
+						sh.mu.Unlock()
+					}
+				}
+			})
+			var passed atomic.Int64
+			together(4, func(int) {
+				me := taker{s: s}
+				for range 1000 {
+					if me.take(slices.Clone(list)...) {
+						passed.Add(1)
+					}
+				}
+			})
+			close(done)
+			rebuilding.Wait()
+			if n := passed.Load(); n != 3000 {
+				t.Fatalf("%d limits, round %d: %d of 4000 passed, want 3000", steps, round, n)
+			}
+		}
+	}
+}
