@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -74,6 +75,7 @@ func (p *program) tries(urls map[string]string) string {
 	gate, admin := urls["gate"], urls["admin"]
 	text := ""
 	if gate != "" {
+		gate = curlTo(gate)
 		text += fmt.Sprintf("  curl -i %s/\n", gate)
 		if len(p.files) == 0 {
 			text += fmt.Sprintf("  for i in {1..25}; do curl -so /dev/null -w '%%{http_code} ' %s/; done\n", gate)
@@ -86,4 +88,12 @@ func (p *program) tries(urls map[string]string) string {
 		text += fmt.Sprintf("  kill -HUP %d    # take over changed files; happens by itself too\n", os.Getpid())
 	}
 	return "\nTry:\n" + text + "\nCtrl-C stops it.\n"
+}
+
+// curlTo is a URL as curl takes it, which has a flag for sockets.
+func curlTo(url string) string {
+	if path, ok := strings.CutPrefix(url, "unix:"); ok {
+		return "--unix-socket " + path + " http://localhost"
+	}
+	return url
 }
