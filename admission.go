@@ -60,7 +60,16 @@ func (d *Decision) release() {
 		return
 	}
 	d.holding = false
-	d.give(context.Background(), ledger.Command{Op: ledger.Release})
+	d.giveAll(ledger.Release)
+}
+
+// giveAll ends the grant by a Release or a Void. What the store has given back before,
+// at another admission of the same ID, is counted once.
+func (d *Decision) giveAll(op ledger.Op) {
+	status, err := d.give(context.Background(), ledger.Command{Op: op})
+	if err == nil && status == ledger.Done {
+		count(d.steps, d.places, -1)
+	}
 }
 
 // give sends a command about the grant and wakes whoever may now be admitted. A store
@@ -105,10 +114,11 @@ func (a Admission) Abandon() {
 // The caller holds d.mu.
 func (d *Decision) giveSlots(free func(*rule) bool) {
 	var steps []ledger.Step
+	var places []place
 	for i := range d.steps {
 		s := &d.steps[i]
 		if s.Limit.OnRelease() && s.N > 0 && d.places[i].rule != nil && free(d.places[i].rule) {
-			steps = append(steps, *s)
+			steps, places = append(steps, *s), append(places, d.places[i])
 			s.N = 0
 		}
 	}
@@ -120,6 +130,7 @@ func (d *Decision) giveSlots(free func(*rule) bool) {
 		d.c.logger.Error("sluice: the store did not take a release", "error", err)
 		return
 	}
+	count(steps, places, -1)
 	d.wake()
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluicegate/sluice/ledger"
@@ -45,9 +46,10 @@ type rule struct {
 	limits []ruleLimit
 	set    uint8 // of a shadow rule, from 1
 	salt   uint64
-	holds  bool         // some limit comes back at the release
-	pace   limit.Micros // longest pace interval, for cooldowns of unknown length
-	line   *lines       // nil without a queue
+	holds  bool          // some limit comes back at the release
+	pace   limit.Micros  // longest pace interval, for cooldowns of unknown length
+	line   *lines        // nil without a queue
+	held   *atomic.Int64 // slots held by calls of this controller
 }
 
 type ruleLimit struct {
@@ -124,6 +126,7 @@ func (c *Controller) compileRule(src *Rule, order int) (*rule, error) {
 		return nil, fmt.Errorf("groups by %d dimensions; at most %d", len(src.GroupBy), maxGroupBy)
 	}
 	r := &rule{Rule: src, order: order, salt: c.hash.sum("rule\x00" + src.ID).lo}
+	r.held = c.heldOf(src.ID)
 	var err error
 	if r.is, err = selectors(src.Match.Is); err != nil {
 		return nil, err

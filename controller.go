@@ -54,6 +54,7 @@ type Controller struct {
 
 	reloading sync.Mutex // serialises SetPolicy
 	room      waitingRoom
+	held      heldSlots
 	closed    atomic.Bool
 }
 

@@ -205,6 +205,9 @@ func (d *Decision) apply(ctx context.Context, op ledger.Op) (bool, error) {
 	case ledger.Done:
 		if op == ledger.Take {
 			d.grant(res.At)
+			if d.policy.holds {
+				count(d.steps, d.places, 1)
+			}
 		}
 	case ledger.Replayed:
 		d.adopt(res)

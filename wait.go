@@ -344,7 +344,7 @@ func (d *Decision) void() {
 		d.timer = nil
 	}
 	if len(d.steps) > 0 && !d.degraded {
-		d.give(context.Background(), ledger.Command{Op: ledger.Void})
+		d.giveAll(ledger.Void)
 	}
 }
 
