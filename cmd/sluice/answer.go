@@ -94,6 +94,8 @@ func newAnswer(q *question, e *gate.Explanation) *answer {
 		last = e.Identity
 	}
 	switch {
+	case e.Status == http.StatusUnauthorized:
+		a.Verdict = "refused"
 	case e.Problem != "":
 		a.Verdict = "malformed"
 	case last == nil:
@@ -111,8 +113,10 @@ func newAnswer(q *question, e *gate.Explanation) *answer {
 	}
 	for i := range last.Rules {
 		x, phase := &last.Rules[i], "identity"
-		if pre := &e.PreAuth.Rules[i]; pre.Matched || e.Identity == nil {
-			x, phase = pre, "preauth"
+		if e.Identity == nil {
+			phase = "preauth"
+		} else if e.PreAuth != nil && e.PreAuth.Rules[i].Matched && !x.Matched {
+			x, phase = &e.PreAuth.Rules[i], "preauth"
 		}
 		a.Rules = append(a.Rules, newRuleAnswer(x, phase, last.Admitted))
 	}

@@ -69,6 +69,11 @@ gets its share; whoever asks for more is told when to come back.
 		newServe(s), newCheck(s), newExplain(s), newKey(s),
 		newStatus(s), newReset(s), newVersion(s),
 	)
+	for _, cmd := range root.Commands() {
+		if cmd.Name() != "check" {
+			cmd.ValidArgsFunction = cobra.NoFileCompletions // its arguments are no files
+		}
+	}
 	return root
 }
 

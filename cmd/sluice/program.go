@@ -115,6 +115,7 @@ func (p *program) openAdmin(c *config.Config) (err error) {
 	o := admin.Options{
 		Policy:   func() *sluice.Policy { return p.config.Load().Policy() },
 		Waiting:  func() map[string]int { return p.controller.Waiting() },
+		Held:     func() map[string]int { return p.controller.Held() },
 		Stats:    p.books.stats,
 		Summary:  func() admin.Summary { return summary(p.config.Load()) },
 		Reset:    func(ctx context.Context, key string) (int, error) { return p.controller.Reset(ctx, key) },
