@@ -27,7 +27,9 @@ func (v *visit) bound() bool {
 	}
 	if most := b.BodyBytes; most != nil {
 		if r.ContentLength > *most {
-			v.w.Header().Set("Connection", "close") // what follows is not worth reading
+			if r.ProtoMajor == 1 {
+				v.w.Header().Set("Connection", "close") // what follows is not worth reading
+			}
 			v.refuseRequest(http.StatusRequestEntityTooLarge, "the body is too large")
 			return false
 		}

@@ -12,16 +12,22 @@ import (
 // forward hands an admitted request to its handler.
 func (v *visit) forward() {
 	next, r := v.phases.next, v.r
+	limited := v.phases.identity && !v.spot.excluded && !v.set.o.Disabled
+	// Only then may an answer turn out to be a stream that is refused.
+	mayRefuse := limited && v.gate.outlook().own("stream")
 	switch {
 	case next != nil:
-		r = v.marked()
+		r = v.marked(mayRefuse)
 	case v.spot.upstream == nil:
 		v.refuseRequest(http.StatusNotFound, "no upstream serves this host and path")
 		return
+	case mayRefuse:
+		r = r.WithContext(context.WithValue(r.Context(), visitKey{}, v))
+		next = v.spot.upstream
 	default:
-		next, r = v.spot.upstream, v.forUpstream()
+		next = v.spot.upstream
 	}
-	if v.spot.excluded || v.set.o.Disabled || !v.phases.identity {
+	if !limited {
 		next.ServeHTTP(v.w, r)
 		return
 	}
@@ -30,16 +36,12 @@ func (v *visit) forward() {
 	v.out.finish()
 }
 
-// streamRules reports whether the policy has rules on streams, so that an answer may
-// turn out to be one that is refused.
-func (v *visit) streamRules() bool { return v.phases.identity && v.gate.outlook().own("stream") }
-
 // marked returns the request with a note of what it has been through, for a gate that
-// is mounted once more, and for [PrincipalFrom]. If its answer may be refused as a
-// stream its context can be ended.
-func (v *visit) marked() *http.Request {
+// is mounted once more, and for [PrincipalFrom]. If its answer may be refused its
+// context can be ended.
+func (v *visit) marked(mayRefuse bool) *http.Request {
 	p, r, ctx := v.past, v.r, v.r.Context()
-	if v.streamRules() {
+	if mayRefuse {
 		ctx, v.cancel = context.WithCancel(ctx)
 	}
 	switch {
@@ -58,15 +60,8 @@ func (v *visit) marked() *http.Request {
 	return r
 }
 
+// visitKey is the context key of the visit in a request to an upstream.
 type visitKey struct{}
-
-// forUpstream returns the request with the visit in its context, for admitAnswer.
-func (v *visit) forUpstream() *http.Request {
-	if !v.streamRules() {
-		return v.r
-	}
-	return v.r.WithContext(context.WithValue(v.r.Context(), visitKey{}, v))
-}
 
 // admitAnswer is asked about the head of an upstream's answer before the client gets
 // any of it, and reports false if it has been refused: then the answer is given up.

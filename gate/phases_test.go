@@ -147,6 +147,12 @@ func TestMountedTwice(t *testing.T) {
 			expect(t, name+" values", len(resp.Header[name]), 1)
 		}
 	})
+	t.Run("a gate does not take another gate's word for who calls", func(t *testing.T) {
+		believing := newGate(t, open(t), gate.Options{Identity: identity.Options{Unverified: identity.Accept}})
+		h := believing.Handler(newGate(t, open(t, perHour("ip", 1, "http")), gate.Options{}).Handler(ok))
+		got := statuses(h, request("GET", "/", "X-API-Key", "a"), request("GET", "/", "X-API-Key", "b"))
+		expectList(t, "statuses", got, []int{200, 429})
+	})
 	t.Run("two gates are two gates", func(t *testing.T) {
 		a := newGate(t, open(t, perHour("ip", 3, "http")), gate.Options{})
 		b := newGate(t, open(t, perHour("ip", 2, "http")), gate.Options{})

@@ -6,7 +6,10 @@ import (
 	"github.com/sluicegate/sluice/gate/identity"
 )
 
-type principalKey struct{}
+type (
+	principalKey struct{} // of who the application says it is
+	foundKey     struct{} // of whom a gate has found
+)
 
 // WithPrincipal returns a context that says who sends a request, for an application
 // that authenticates callers itself and mounts [Gate.Identity] inside of that. p must be
@@ -18,10 +21,12 @@ func WithPrincipal(ctx context.Context, p identity.Principal) context.Context {
 }
 
 // PrincipalFrom returns the principal of a request that has passed a gate, or that
-// [WithPrincipal] has set.
+// [WithPrincipal] has set. It reports false for a caller that is known by its address.
 func PrincipalFrom(ctx context.Context) (p identity.Principal, ok bool) {
-	if p, ok := ctx.Value(principalKey{}).(*identity.Principal); ok && p.Subject != "" {
-		return *p, true
+	for _, key := range []any{foundKey{}, principalKey{}} {
+		if p, ok := ctx.Value(key).(*identity.Principal); ok && p.Subject != "" {
+			return *p, true
+		}
 	}
 	return p, false
 }
@@ -46,7 +51,7 @@ func (p *past) Value(key any) any {
 		if k.Gate == p.gate {
 			return p
 		}
-	case principalKey:
+	case foundKey:
 		if p.principal != nil {
 			return p.principal
 		}

@@ -180,6 +180,12 @@ func TestProxyAnswers(t *testing.T) {
 			t.Errorf("body: %q", body)
 		}
 	})
+	t.Run("B-2 an excluded stream is not asked about", func(t *testing.T) {
+		next := make(chan string)
+		o := gate.Options{Excluded: []string{"/events"}}
+		resp := get(t, t.Context(), proxy(t, events(next), o, slots("none", 0, "stream"))+"/events")
+		expect(t, "status", resp.StatusCode, 200)
+	})
 	t.Run("trailers and HTTP/2 in clear pass through", func(t *testing.T) {
 		s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Trailer", "Grpc-Status")

@@ -27,6 +27,7 @@ type setup struct {
 	mcp       []mcpPath
 	answers   answers // for requests that no endpoint has its own for
 	guard     guard
+	ordinary  map[string]bool // headers that claim nothing
 	upstreams *upstream.Table
 	stop      context.CancelFunc // ends the fetching of key sets
 }
@@ -74,6 +75,7 @@ func newSetup(o Options) (_ *setup, err error) {
 	}
 	s.stop = stop
 	s.guard = newGuard(s.callers.TenantHeader())
+	s.ordinary = s.claimless()
 	return s, nil
 }
 

@@ -31,7 +31,19 @@ type stream struct {
 	// part asks the stream to end, with a close code for a WebSocket.
 	part  func(code uint16, reason string)
 	timer *time.Timer // of the longest time it may stay open; nil is no bound
-	once  sync.Once
+
+	mu    sync.Mutex // held while part runs
+	ended bool
+}
+
+// ask asks the stream to end, unless it has: its connection may by then serve another
+// request.
+func (s *stream) ask(code uint16, reason string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.ended {
+		s.part(code, reason)
+	}
 }
 
 // begin adds s, to be ended after longest if that is above zero.
@@ -44,30 +56,35 @@ func (ss *streams) begin(s *stream, longest time.Duration) {
 	ss.open[s] = struct{}{}
 	draining := ss.draining
 	if longest > 0 {
-		s.timer = time.AfterFunc(longest, func() { s.part(socket.GoingAway, "the time is up") })
+		s.timer = time.AfterFunc(longest, func() { s.ask(socket.GoingAway, "the time is up") })
 	}
 	ss.mu.Unlock()
 	if draining {
-		s.part(socket.GoingAway, "the server stops")
+		s.ask(socket.GoingAway, "the server stops")
 	}
 }
 
 // end gives back what the stream holds. It is called once it has ended, by whoever
 // notices first.
 func (s *stream) end() {
-	s.once.Do(func() {
-		s.admission.Release()
-		ss := s.of
-		ss.mu.Lock()
-		defer ss.mu.Unlock()
-		if s.timer != nil {
-			s.timer.Stop()
-		}
-		delete(ss.open, s)
-		if ss.draining && len(ss.open) == 0 {
-			ss.closeEmptyLocked()
-		}
-	})
+	s.mu.Lock()
+	again := s.ended
+	s.ended = true
+	s.mu.Unlock()
+	if again {
+		return
+	}
+	s.admission.Release()
+	ss := s.of
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+	delete(ss.open, s)
+	if ss.draining && len(ss.open) == 0 {
+		ss.closeEmptyLocked()
+	}
 }
 
 func (ss *streams) closeEmptyLocked() {
@@ -93,7 +110,7 @@ func (ss *streams) partAll() <-chan struct{} {
 	}
 	ss.mu.Unlock()
 	for _, s := range all {
-		s.part(socket.GoingAway, "the server stops")
+		s.ask(socket.GoingAway, "the server stops")
 	}
 	return ss.empty
 }

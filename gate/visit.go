@@ -109,7 +109,7 @@ func (v *visit) run() {
 	} else {
 		v.client = v.set.clientOf(v.r)
 	}
-	if v.phases.preAuth && !v.preAuth() || !v.bound() {
+	if v.phases.preAuth && !v.preAuth() || v.past == nil && !v.bound() {
 		return
 	}
 	if v.phases.identity && !(v.identify() && v.admit() && v.openStream()) {
