@@ -244,7 +244,7 @@ func (d *Decision) adopt(res *ledger.Result) {
 		d.places = append(d.places, d.policy.pools[d.steps[i].Pool])
 	}
 	d.grant(res.At)
-	d.taken, d.holding, d.replayed = !res.Released, true, true
+	d.taken, d.holding, d.replayed = !res.Released, !res.Released, true
 	res.Outcomes, res.Levels = res.Outcomes[:0], res.Levels[:0]
 	d.policy = nil // the steps are the record's, not the policy's; see addStep
 }

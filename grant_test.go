@@ -259,6 +259,19 @@ func TestIDs(t *testing.T) {
 			t.Errorf("%d slots are free, want 5", n)
 		}
 	})
+	t.Run("a replay of what was released holds nothing", func(t *testing.T) {
+		c := engine(t, rule)
+		for range 10 {
+			admit(t, c, call).Release()
+		}
+		var d sluice.Decision
+		for range 3 {
+			if ok, err := c.Try(background, &call, &d); !ok || err != nil {
+				t.Fatal("the Decision of a replay cannot be used again:", ok, err)
+			}
+		}
+		admit(t, c, sluice.Call{}).Release()
+	})
 	t.Run("for another call it is refused", func(t *testing.T) {
 		c := engine(t, rule)
 		admit(t, c, call)
