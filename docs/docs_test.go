@@ -16,6 +16,8 @@ import (
 // root is where the repository begins.
 const root = ".."
 
+const module = "github.com/sluicegate/sluice"
+
 // A block is a fenced block of a page.
 type block struct {
 	page string
@@ -123,6 +125,26 @@ func TestProgramsCompile(t *testing.T) {
 		cmd.Dir = root
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("%s:%d: the program does not compile: %v\n%s", b.page, b.line, err, out)
+		}
+	}
+}
+
+// TestTreeIsWhole looks for every package in the tree that ARCHITECTURE.md draws.
+func TestTreeIsWhole(t *testing.T) {
+	cmd := exec.Command("go", "list", "./...")
+	cmd.Dir = root
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := pages(t)["ARCHITECTURE.md"]
+	for _, pkg := range strings.Fields(string(out))[1:] {
+		name := filepath.Base(pkg)
+		if strings.HasPrefix(pkg, module+"/cmd/") {
+			name = "cmd/" + name
+		}
+		if !strings.Contains(text, "─ "+name+" ") {
+			t.Errorf("ARCHITECTURE.md: the tree lacks %s; say in a line what it is", pkg)
 		}
 	}
 }
