@@ -81,6 +81,9 @@ func Open(p *Policy, s Store, o Options) (*Controller, error) {
 		p = &Policy{}
 	}
 	compiled, err := c.compile(p)
+	if err == nil {
+		err = c.tellKeeper(compiled)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -103,6 +106,9 @@ func (c *Controller) SetPolicy(p *Policy) error {
 		p = &Policy{}
 	}
 	next, err := c.compile(p)
+	if err == nil {
+		err = c.tellKeeper(next)
+	}
 	if err != nil {
 		return err
 	}
@@ -189,15 +195,15 @@ func (c *Controller) begin(ctx context.Context, call *Call, d *Decision) (bool, 
 }
 
 // decide makes one attempt at the store, unless somebody with a smaller ticket stands in
-// a line that call would have to stand in. It does not look at the line own.
-func (c *Controller) decide(ctx context.Context, call *Call, d *Decision, ticket uint64, own *waitLine) (bool, error) {
+// a line that call would have to stand in, other than those in which it is its turn.
+func (c *Controller) decide(ctx context.Context, call *Call, d *Decision, ticket uint64, turns []*waitLine) (bool, error) {
 	p := c.policy.Load()
 	d.reset(c, p)
 	if !d.plan(p, call) {
 		return false, nil
 	}
 	if p.waits {
-		if m := c.ahead(d, ticket, own); m != nil {
+		if m := c.ahead(d, ticket, turns); m != nil {
 			return c.standBehind(ctx, d, m)
 		}
 	}

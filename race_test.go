@@ -201,7 +201,7 @@ func TestKeysAreForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 		var d sluice.Decision
-		for i := range 200_000 {
+		for i := range 30_000 {
 			call := sluice.Call{Subject: strconv.Itoa(i)}
 			if ok, err := c.Try(background, &call, &d); !ok || err != nil {
 				t.Fatal(ok, err)

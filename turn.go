@@ -2,6 +2,7 @@ package sluice
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/sluicegate/sluice/ledger"
@@ -9,8 +10,8 @@ import (
 )
 
 // ahead returns the rule in whose line somebody stands who came before ticket, nil if
-// nobody does.
-func (c *Controller) ahead(d *Decision, ticket uint64, own *waitLine) *match {
+// nobody does. It does not look at the lines in which it is the call's turn.
+func (c *Controller) ahead(d *Decision, ticket uint64, turns []*waitLine) *match {
 	for i := range d.matched {
 		m := &d.matched[i]
 		if m.rule.line == nil || m.rule.line.waiting.Load() == 0 {
@@ -18,7 +19,7 @@ func (c *Controller) ahead(d *Decision, ticket uint64, own *waitLine) *match {
 		}
 		c.room.mu.Lock()
 		l := m.rule.line.byKey[m.lineKey()]
-		ahead := l != nil && l != own && l.queue.Ahead(ticket)
+		ahead := l != nil && !slices.Contains(turns, l) && l.queue.Ahead(ticket)
 		c.room.mu.Unlock()
 		if ahead {
 			return m

@@ -56,6 +56,10 @@ type waiter struct {
 	ok       bool
 	err      error
 	gone     bool // the caller has left
+	// turns are the lines in which it is its turn: the one whose head it is, and fair
+	// lines whose head it was. Who came first need not be next in those; if two of them
+	// sent it back to one another, it would never get anywhere.
+	turns []*waitLine
 }
 
 func (w *waitingRoom) linesOf(rule string) *lines {
@@ -282,7 +286,7 @@ func (l *waitLine) arm(c *Controller, wait limit.Micros) {
 func (c *Controller) attempt(w *waiter, l *waitLine) (limit.Micros, *waitLine) {
 	ok, err := false, error(ErrClosed)
 	if !c.closed.Load() {
-		ok, err = c.decide(w.ctx, w.call, w.d, w.place.Ticket, l)
+		ok, err = c.decide(w.ctx, w.call, w.d, w.place.Ticket, append(w.turns, l))
 	}
 	var next *match
 	if err == nil && !ok {
@@ -300,8 +304,11 @@ func (c *Controller) attempt(w *waiter, l *waitLine) (limit.Micros, *waitLine) {
 		}
 		return 0, nil
 	case next != nil && w.staysIn(l):
-		return w.d.wait, l
+		return w.d.waitFor(l.of), l
 	case next != nil:
+		if w.rule.Queue.FairBy != nil {
+			w.turns = append(w.turns, l)
+		}
 		r.part(w, false)
 		if to := r.join(w, next); to != nil {
 			return 0, to
@@ -328,6 +335,19 @@ func (w *waiter) staysIn(l *waitLine) bool {
 		}
 	}
 	return false
+}
+
+// waitFor is the time until the rule of a line may let d's call pass, as the store said
+// last; zero if it is for a release. Other rules that refuse have lines of their own,
+// where the call is told if they let it pass early.
+func (d *Decision) waitFor(of *lines) limit.Micros {
+	var wait limit.Micros
+	for i, out := range d.res[0].Outcomes {
+		if !out.OK && d.places[i].rule.line == of && d.steps[i].Set == 0 {
+			wait = max(wait, out.Wait)
+		}
+	}
+	return wait
 }
 
 // void gives back a grant whose work will not begin. One that another caller has made
