@@ -16,22 +16,22 @@ import (
 // bits and rates up to a thousand (see limit.Limit.Narrow).
 const horizon = 36 * 365 * limit.Day
 
-// A moment is what the clocks of the machine show.
+// A moment is what the clocks of a machine show, and which machine it is.
 type moment struct {
 	wall, up   int64 // microseconds; up is zero if unknown
 	boot, host [16]byte
 }
 
 func thisMoment() moment {
-	up, boot := uptime()
-	m := moment{wall: time.Now().UnixMicro(), up: up, host: hostHash()}
-	if boot != "" {
+	m := moment{wall: time.Now().UnixMicro(), up: uptime(), host: hostHash()}
+	if boot := bootID(); boot != "" {
 		m.boot = sumOf([]byte(boot))
 	}
 	return m
 }
 
-func (m moment) stamp(now limit.Micros) stamp { return stamp{now, m.wall, m.up} }
+// stampNow is a stamp of now, the store's time.
+func stampNow(now limit.Micros) stamp { return stamp{now, time.Now().UnixMicro(), uptime()} }
 
 // resume returns the store's time at m, for a store that was last written at last by a
 // process that ran in boot on host. doubt says in words what the clocks disagree on.

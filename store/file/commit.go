@@ -69,7 +69,7 @@ func (s *Store) flush() {
 	}
 	s.pending = newBatch()
 	payload := s.encode(b)
-	at := thisMoment().stamp(s.memory.Now())
+	at := stampNow(s.memory.Now())
 	s.mu.Unlock()
 
 	var err error
@@ -104,7 +104,7 @@ func (s *Store) written(b *batch) {
 	s.conclude(b, nil)
 	for _, e := range b.takes {
 		if e.gone {
-			s.takeBack(e)
+			s.also(e.undo)
 		}
 	}
 }
@@ -123,7 +123,7 @@ func (s *Store) failed(b *batch, err error) {
 	s.pending = newBatch()
 	for _, x := range []*batch{later, b} { // the latest first
 		for i := len(x.takes) - 1; i >= 0; i-- {
-			s.takeBack(x.takes[i])
+			s.also(x.takes[i].undo)
 		}
 		s.pending.adopt(x)
 		s.conclude(x, s.refusal())
@@ -149,9 +149,9 @@ func (s *Store) conclude(b *batch, err error) {
 	close(b.done)
 }
 
-// takeBack undoes a Take. The caller holds s.mu.
-func (s *Store) takeBack(e *entry) {
-	cmds, res := []ledger.Command{e.undo}, make([]ledger.Result, 1)
+// also carries out a command of the store's own. The caller holds s.mu.
+func (s *Store) also(cmd ledger.Command) {
+	cmds, res := []ledger.Command{cmd}, make([]ledger.Result, 1)
 	if err := s.memory.Apply(context.Background(), cmds, res); err == nil && s.note(&cmds[0], &res[0]) {
 		s.wakeWriter()
 	}

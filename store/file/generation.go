@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 )
 
 // A log only grows, and most of what is in it has been overtaken. Now and then a new
@@ -60,7 +59,7 @@ func (s *Store) putOff(err error) {
 func (s *Store) begin() (*generation, error) {
 	m := thisMoment()
 	h := s.head
-	h.boot, h.host, h.created = m.boot, m.host, time.Now().UnixMicro()
+	h.boot, h.host, h.created = m.boot, m.host, m.wall
 	rand.Read(h.id[:])
 	g := &generation{path: s.path + ".tmp"}
 	var err error
@@ -103,12 +102,17 @@ func (s *Store) fill(g *generation) error {
 			return err
 		}
 	}
-	return s.unlocked(g, &w)
+	if err := s.unlocked(g, &w); err != nil {
+		return err
+	}
+	s.mu.Unlock()
+	defer s.mu.Lock()
+	return datasync(g.journal.file) // so that the writer's own sync of it is short
 }
 
 // unlocked writes what was gathered while callers may go on.
 func (s *Store) unlocked(g *generation, w *writer) error {
-	at := thisMoment().stamp(s.memory.Now())
+	at := stampNow(s.memory.Now())
 	s.mu.Unlock()
 	defer s.mu.Lock()
 	err := g.journal.put(at, *w)

@@ -27,9 +27,8 @@ type holder struct {
 }
 
 func thisProcess() holder {
-	_, boot := uptime()
 	host, _ := os.Hostname()
-	return holder{PID: os.Getpid(), Host: host, Boot: boot, Start: startTime(os.Getpid()), Started: time.Now().UTC()}
+	return holder{PID: os.Getpid(), Host: host, Boot: bootID(), Start: startTime(os.Getpid()), Started: time.Now().UTC()}
 }
 
 func hostHash() [16]byte {

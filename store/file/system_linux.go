@@ -18,18 +18,22 @@ func datasync(f *os.File) error {
 	}
 }
 
-// uptime is the time since the machine was started, sleep included, and that start's
-// name.
-func uptime() (micros int64, boot string) {
+// uptime is the microseconds since the machine was started, sleep included.
+func uptime() int64 {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
-		return 0, ""
+		return 0
 	}
+	return t.Nano() / 1000
+}
+
+// bootID names the start of the machine that uptime counts from.
+func bootID() string {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
-		return 0, ""
+		return ""
 	}
-	return t.Nano() / 1000, strings.TrimSpace(string(id))
+	return strings.TrimSpace(string(id))
 }
 
 // startTime tells a process from others that have had its number. It is empty if there

@@ -10,7 +10,9 @@ import "os"
 
 func datasync(f *os.File) error { return f.Sync() }
 
-func uptime() (micros int64, boot string) { return 0, "" }
+func uptime() int64 { return 0 }
+
+func bootID() string { return "" }
 
 func startTime(int) string { return "" }
 
