@@ -31,15 +31,16 @@ func Example() {
 	// Output: my turn
 }
 
-// Whoever refuses much keeps a Decision for each goroutine and allocates nothing.
+// Whoever refuses much keeps a Decision and a Call for each goroutine and allocates nothing.
 func ExampleController_Try() {
 	ctl := open(sluice.Rule{
 		ID: "each", GroupBy: []sluice.Dimension{sluice.Subject},
 		Limits: []sluice.Limit{{Limit: limit.Window(2, limit.Hour)}},
 	})
 	var d sluice.Decision
+	var call sluice.Call
 	for range 3 {
-		call := sluice.Call{Subject: "user:ann"}
+		call.Subject = "user:ann"
 		ok, err := ctl.Try(context.Background(), &call, &d)
 		if err != nil {
 			panic(err)
