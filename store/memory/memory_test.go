@@ -152,6 +152,7 @@ func TestOneWordPerCell(t *testing.T) {
 		if after := peek(b); after^before != wordEpoch {
 			t.Errorf("the word was %b and is %b", before, after)
 		}
+		me.take(ledger.Step{Key: key(1), Limit: b, N: 1})
 		if again := peek(b); (again^before)&wordEpoch == 0 {
 			t.Error("the epoch flipped without a change")
 		}

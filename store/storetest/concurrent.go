@@ -54,20 +54,23 @@ var concurrentCases = []testCase{
 		c.left(5, b)
 	}},
 	{"one of many with the same ID takes, one of them ends it", func(c *client) {
+		const rounds, callers, ids = 20, 32, 4
 		s := step(1, limit.Slots(1000), 1)
-		var tally [6]int
-		var mu sync.Mutex
-		together(32, func(i int) {
-			id := uint64(i%4) + 1
-			first := c.do(named(id, take(s))).Status
-			end := c.do(named(id, release())).Status
-			mu.Lock()
-			defer mu.Unlock()
-			tally[first]++
-			tally[end]++
-		})
-		if tally[ledger.Done] != 8 || tally[ledger.Replayed] != 56 {
-			c.Errorf("%v, want 8 done and 56 replayed", tally)
+		for round := range uint64(rounds) {
+			var tally [6]int
+			var mu sync.Mutex
+			together(callers, func(i int) {
+				id := round*ids + uint64(i%ids) + 1
+				first := c.do(named(id, take(s))).Status
+				end := c.do(named(id, release())).Status
+				mu.Lock()
+				defer mu.Unlock()
+				tally[first]++
+				tally[end]++
+			})
+			if tally[ledger.Done] != 2*ids || tally[ledger.Replayed] != 2*(callers-ids) {
+				c.Errorf("%v, want %d done and %d replayed", tally, 2*ids, 2*(callers-ids))
+			}
 		}
 		c.left(1000, s)
 	}},
