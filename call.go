@@ -28,7 +28,7 @@ const (
 	Subject                     // who asks, as its surface established it: "apikey:…", "user:…", "ip:…"
 	Tenant                      // on whose account
 	Tier                        // the class of the subject: "standard"
-	IP                          // the client's address prefix, whoever it is: "ip:203.0.113.9/32"
+	IP                          // the client's address prefix, whoever it is: "ip:203.0.113.9"
 	Provider                    // whom the call goes to
 	Capability                  // what it does there: a tool, an operation class
 	Resource                    // on what: an absolute path, matched as a pattern

@@ -249,8 +249,8 @@ func (d *Decision) adopt(res *ledger.Result) {
 	d.policy = nil // the steps are the record's, not the policy's; see addStep
 }
 
-// refuse turns the store's refusal into ours, when somebody asks for it. The first refusing rule in configuration
-// order is the rule, and the wait is the largest.
+// refuse turns the store's refusal into ours, when somebody asks for it. The first
+// refusing rule in configuration order is the rule, and the wait is the largest.
 func (d *Decision) refuse(res *ledger.Result) {
 	d.refused = false
 	d.noRefusal()

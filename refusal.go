@@ -125,6 +125,6 @@ var (
 	// ErrOverrun is returned by Settle when more was used than taken and the rule keeps
 	// reservations without AllowOverrun.
 	ErrOverrun = errors.New("sluice: more was used than was taken, and the rule does not allow an overrun")
-	// ErrUnknown is returned by Resume and Release by ID when no such admission is open.
+	// ErrUnknown is returned by Resume, and by Settle, if the store does not remember the ID.
 	ErrUnknown = errors.New("sluice: no such admission")
 )
