@@ -31,7 +31,8 @@ func TestMain(m *testing.M) {
 //
 //	http [-X METHOD] [-H 'Name: value'] URL   one request; prints the whole answer
 //	await URL PATTERN                         asks until the answer matches
-//	burst N URL ADMITTED [PER SECOND]         N requests at once, of which so many pass
+//	burst N URL ADMITTED [PER SECOND]         N requests, of which so many pass; prints the
+//	                                          last answer to the others
 //	signal NAME WORD                          signals the background command that has WORD in its line
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
@@ -135,13 +136,17 @@ func burst(ts *testscript.TestScript, neg bool, args []string) {
 	n, want, most := number(args[0]), number(args[2]), number(args[2])
 	start := time.Now()
 	var admitted int
+	var refusal string
 	for range n {
 		text, err := ask("GET", args[1], http.Header{})
 		ts.Check(err)
 		if strings.HasPrefix(text, "HTTP/1.1 200") {
 			admitted++
+		} else {
+			refusal = text
 		}
 	}
+	fmt.Fprint(ts.Stdout(), refusal)
 	if len(args) > 3 { // what time has brought back
 		most += int(time.Since(start).Seconds()*float64(number(args[3]))) + 1
 	}
