@@ -37,7 +37,7 @@ type taker struct {
 
 func (k *taker) do(cmd ledger.Command) *ledger.Result {
 	k.cmds[0] = cmd
-	if err := k.s.Apply(nil, k.cmds[:], k.res[:]); err != nil {
+	if err := k.s.Apply(context.Background(), k.cmds[:], k.res[:]); err != nil {
 		panic(err)
 	}
 	return &k.res[0]

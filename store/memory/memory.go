@@ -277,8 +277,7 @@ func (s *Store) lockAll(peek bool, steps []ledger.Step, x *scratch) bool {
 		w, ok := h.slot.lock()
 		if !ok {
 			x.unlock(x.order[:k])
-			h.shard.mu.Lock() // the rebuild that moved it is over when this returns
-			h.shard.mu.Unlock()
+			h.shard.settle()
 			return false
 		}
 		h.word = w

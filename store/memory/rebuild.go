@@ -128,6 +128,12 @@ func (s *Store) rebuild(sh *shard, forget bool) {
 	sh.table.Store(next)
 }
 
+// settle returns when the rebuild that is under way, if one is, is over.
+func (sh *shard) settle() {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+}
+
 func (s *Store) drop(sh *shard, meta uint64, word int64) {
 	if !s.limits.at(numberOf(meta)).Narrow() {
 		sh.wide.release(int32(word >> wordShift))

@@ -77,8 +77,7 @@ func (sh *shard) lock(key ledger.Key) (*slot, int64) {
 		if w, ok := sl.lock(); ok {
 			return sl, w
 		}
-		sh.mu.Lock() // the rebuild that moved it is over when this returns
-		sh.mu.Unlock()
+		sh.settle()
 	}
 }
 

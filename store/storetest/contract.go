@@ -34,7 +34,7 @@ var limitCases = []testCase{
 			c.left(0, s)
 		}
 	}},
-	{"P-008 P-062 never is said of what no wait brings, and takes nothing", func(c *client) {
+	{"P-008 P-009 P-062 never is said of what no wait brings, and takes nothing", func(c *client) {
 		for i, l := range every {
 			for _, n := range []int64{6, 1 << 40, 1<<63 - 1, -1, -1 << 63} {
 				s := step(uint64(i), l, n)
