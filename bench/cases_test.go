@@ -120,7 +120,7 @@ func until(ask func() bool) asker {
 }
 
 func httprateOf5(*testing.T) asker {
-	h := httprate.LimitAll(5, time.Second)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	h := httprate.LimitBy(5, time.Second, httprate.Key("one"))(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	return until(func() bool {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
