@@ -75,6 +75,7 @@ func (d *Decision) giveAll(op ledger.Op) {
 // give sends a command about the grant and wakes whoever may now be admitted. A store
 // that does not answer leaves the grant to its bounds: it reports the error.
 func (d *Decision) give(ctx context.Context, cmd ledger.Command) (ledger.Status, error) {
+	d.renew()
 	cmd.ID, cmd.Steps, cmd.At = d.id, d.steps, d.at
 	d.cmd[0] = cmd
 	if err := d.c.store.Apply(ctx, d.cmd[:], d.res[:]); err != nil {
@@ -83,6 +84,21 @@ func (d *Decision) give(ctx context.Context, cmd ledger.Command) (ledger.Status,
 	}
 	d.wake()
 	return d.res[0].Status, nil
+}
+
+// renew gives the steps of a grant the numbers of the policy in force: by those of an
+// older one the store would carry the cell back to it, and forget what counts now.
+func (d *Decision) renew() {
+	p := d.c.policy.Load()
+	if p == d.policy {
+		return
+	}
+	for i := range d.steps {
+		s := &d.steps[i]
+		if at, ok := p.pools[s.Pool]; ok && at.limit.Kind == s.Limit.Kind {
+			s.Limit = at.limit.Limit
+		}
+	}
 }
 
 func opName(op ledger.Op) string {
@@ -113,6 +129,7 @@ func (a Admission) Abandon() {
 // giveSlots releases the slots of the rules for which free is true, ahead of the rest.
 // The caller holds d.mu.
 func (d *Decision) giveSlots(free func(*rule) bool) {
+	d.renew()
 	var steps []ledger.Step
 	var places []place
 	for i := range d.steps {

@@ -93,6 +93,27 @@ func TestReload(t *testing.T) {
 			t.Error("C-W16 the step of the old rule was used again")
 		}
 	})
+	t.Run("a settlement of before forgets nothing of the longer window", func(t *testing.T) {
+		for _, id := range []string{"", "named"} {
+			synctest.Test(t, func(t *testing.T) {
+				short, long := tokenRule(nil), tokenRule(nil)
+				short.Limits[0].Limit = limit.Window(1000, limit.Second)
+				c := engine(t, short)
+				adm := admit(t, c, sluice.Call{Cost: tokens(500), ID: id})
+				reload(t, c, long)
+				if n := left(t, c, "r", sluice.Call{}); n != 500 {
+					t.Fatalf("%d left after the reload, want 500", n)
+				}
+				time.Sleep(5 * second)
+				if err := adm.Settle(background, tokens(500)); err != nil {
+					t.Fatal(err)
+				}
+				if n := left(t, c, "r", sluice.Call{}); n != 500 {
+					t.Errorf("id %q: %d left after the settlement, want 500", id, n)
+				}
+			})
+		}
+	})
 	t.Run("C-W16 a policy that cannot be leaves the old one", func(t *testing.T) {
 		c := engine(t, window(1))
 		old := c.Policy()

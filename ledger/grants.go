@@ -82,10 +82,23 @@ func (g *Grants) Begin(cmd *Command, res *Result) (steps []Step, done bool) {
 	}
 	cmd.At = r.At
 	res.Status = Done
+	r.renew(cmd.Steps)
 	if cmd.Op == Free {
 		return r.held(cmd.Steps), false
 	}
 	return r.Steps, false
+}
+
+// renew gives the record's steps the limits of those of steps that are about the same
+// cells: the rules may have changed since.
+func (r *Record) renew(steps []Step) {
+	for i := range r.Steps {
+		for _, s := range steps {
+			if s.Key == r.Steps[i].Key && s.Limit.Kind == r.Steps[i].Limit.Kind {
+				r.Steps[i].Limit = s.Limit
+			}
+		}
+	}
 }
 
 // held are the slots among steps that the grant still holds.
