@@ -46,9 +46,12 @@ func TestShares(t *testing.T) {
 			share{"API key, system", caller("X-Api-Key", key(t, "try-system")), 2000, 5000},
 			share{"JWT, premium", caller("Authorization", "Bearer "+token(t, "ROLE_PREMIUM")), 500, 1000})
 	}
-	for name, start := range map[string]func(*testing.T) string{"our own server": ownServer, "nginx": nginx} {
-		t.Run(name, func(t *testing.T) {
-			gate := sluiceInFront(t, start(t))
+	for _, server := range []struct {
+		name  string
+		start func(*testing.T) string
+	}{{"our own server", ownServer}, {"nginx", nginx}} {
+		t.Run(server.name, func(t *testing.T) {
+			gate := sluiceInFront(t, server.start(t))
 			for _, s := range shares {
 				t.Run(s.name, func(t *testing.T) { measure(t, gate, s, span) })
 			}
