@@ -203,7 +203,7 @@ func (c *Controller) decide(ctx context.Context, call *Call, d *Decision, ticket
 		return false, nil
 	}
 	if p.waits {
-		if m := c.ahead(d, ticket, turns); m != nil {
+		if m := c.ahead(d, ticket, turns); m != nil && !d.remembered(ctx) {
 			return c.standBehind(ctx, d, m)
 		}
 	}

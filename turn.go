@@ -29,13 +29,9 @@ func (c *Controller) ahead(d *Decision, ticket uint64, turns []*waitLine) *match
 }
 
 // standBehind decides about a call that may not overtake those in the line of m. It asks
-// the store and takes nothing: an ID that was admitted before needs no turn, and a call
-// that can never pass, or that a rule without a queue refuses, does not wait for that
-// answer.
+// the store and takes nothing: a call that can never pass, or that a rule without a queue
+// refuses, does not wait for that answer.
 func (c *Controller) standBehind(ctx context.Context, d *Decision, m *match) (bool, error) {
-	if d.remembered(ctx) {
-		return d.apply(ctx, ledger.Take)
-	}
 	ok, err := d.apply(ctx, ledger.Peek)
 	if err != nil || d.degraded {
 		return ok, err
@@ -51,7 +47,8 @@ func (c *Controller) standBehind(ctx context.Context, d *Decision, m *match) (bo
 	return false, nil
 }
 
-// remembered reports whether the store has a record of the call's ID.
+// remembered reports whether the store has a record of the call's ID: one that was
+// admitted before needs no turn.
 func (d *Decision) remembered(ctx context.Context) bool {
 	if d.id.Zero() {
 		return false
