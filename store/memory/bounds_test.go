@@ -246,6 +246,23 @@ func TestSharedCells(t *testing.T) {
 			t.Error("what was released did not come back to the shared cell")
 		}
 	})
+	t.Run("a peek says what a take would be told", func(t *testing.T) {
+		me := fullStore()
+		s := step(1<<50, limit.Slots(2), 2)
+		peek := ledger.Command{Op: ledger.Peek, Levels: true}
+		for _, c := range []struct {
+			want ledger.Status
+			left int64
+		}{{ledger.Done, 2}, {ledger.Refused, 0}} {
+			peek.Steps = []ledger.Step{s}
+			if res := me.do(peek); res.Status != c.want || res.Levels[0].Left != c.left {
+				t.Errorf("%+v, want %+v", res, c)
+			}
+			if me.take(s) != (c.want == ledger.Done) {
+				t.Error("and a take was told otherwise")
+			}
+		}
+	})
 	t.Run("with an ID too", func(t *testing.T) {
 		me := fullStore()
 		id := ledger.ID{Lo: 1}

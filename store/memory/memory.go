@@ -256,7 +256,11 @@ func (s *Store) lockAll(peek bool, steps []ledger.Step, x *scratch) bool {
 		h := &x.holds[i]
 		*h = hold{shard: s.shardOf(steps[i].Key), first: i}
 		h.slot = h.shard.table.Load().find(steps[i].Key)
-		if h.slot == nil && !peek {
+		switch {
+		case h.slot != nil:
+		case peek:
+			h.shard, h.slot = s.shared(&steps[i])
+		default:
 			h.shard, h.slot = s.make(&steps[i])
 		}
 		x.order = append(x.order, i)

@@ -69,6 +69,7 @@ func TestTiming(t *testing.T) {
 		{"P-014 a bucket, a moment before its unit", limit.Bucket(10, limit.Second, 20), 99 * time.Millisecond, 0},
 		{"P-014 a bucket, at its unit", limit.Bucket(10, limit.Second, 20), 100 * time.Millisecond, 1},
 		{"P-017 a bucket never above its burst", limit.Bucket(10, limit.Second, 20), time.Hour, 20},
+		{"I-065 a bucket that the sweeper has passed, not yet full", limit.Bucket(1, limit.Second, 100), 9 * time.Second, 9},
 		{"P-012 a bucket of a large rate", limit.Bucket(300_000, limit.Second, 1000), time.Millisecond, 300},
 		{"P-044 a window, a moment before", limit.Window(5, limit.Second), time.Second - time.Microsecond, 0},
 		{"P-044 a window, to the microsecond", limit.Window(5, limit.Second), time.Second, 5},

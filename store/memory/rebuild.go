@@ -25,6 +25,26 @@ func (s *Store) make(step *ledger.Step) (*shard, *slot) {
 	return sh, s.insert(sh, step, true)
 }
 
+// shared is make for a Peek, which fills nothing: it returns no slot for a key that would
+// be given one.
+func (s *Store) shared(step *ledger.Step) (*shard, *slot) {
+	sh := s.shardOf(step.Key)
+	sh.mu.Lock()
+	full := sh.filled >= sh.bound
+	sh.mu.Unlock()
+	if !full {
+		return sh, nil
+	}
+	key := poolKey(step)
+	pool := s.shardOf(key)
+	sl := pool.table.Load().find(key)
+	if sl == nil {
+		return sh, nil
+	}
+	step.Key = key
+	return pool, sl
+}
+
 // poolKey is the key of the shared cell for a key that found no room.
 func poolKey(step *ledger.Step) ledger.Key {
 	h := step.Pool ^ (step.Key.Cell>>shardBits%poolCells+1)*0x9e3779b97f4a7c15
