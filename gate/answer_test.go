@@ -145,6 +145,8 @@ func TestAnswers(t *testing.T) {
 	t.Run("a controller that is closed is 503", func(t *testing.T) {
 		ctl := open(t, perHour("one", 1, "http"))
 		h := newGate(t, ctl, gate.Options{}).Handler(ok)
+		do(h, request("GET", "/"))
+		expect(t, "status of a refusal before", do(h, request("GET", "/")).StatusCode, 429)
 		ctl.Close()
 		expect(t, "status", do(h, request("GET", "/")).StatusCode, 503)
 	})

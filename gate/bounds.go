@@ -44,8 +44,7 @@ func (v *visit) bound() bool {
 // A timedBody is a body that must have arrived by a time, however slowly it comes.
 type timedBody struct {
 	io.ReadCloser
-	deadline *http.ResponseController
-	late     atomic.Bool
+	late atomic.Bool
 }
 
 // wasLate reports whether the time for the body was up before it had arrived. The
@@ -54,29 +53,20 @@ func (v *visit) wasLate() bool { return v.body != nil && v.body.late.Load() }
 
 // hurry gives the request's body a time to have arrived by.
 func (v *visit) hurry(d time.Duration) {
-	c := http.NewResponseController(v.w)
-	if c.SetReadDeadline(time.Now().Add(d)) != nil {
+	if http.NewResponseController(v.w).SetReadDeadline(time.Now().Add(d)) != nil {
 		return // a server that has no deadlines
 	}
-	v.body = &timedBody{ReadCloser: v.r.Body, deadline: c}
+	v.body = &timedBody{ReadCloser: v.r.Body}
 	v.r.Body = v.body
 }
 
-// Read lifts the deadline with the last byte: a handler may take longer than a body,
-// and the server goes on reading to notice that the client has gone.
+// Read tells a body that is late from one that breaks off. The server itself lifts the
+// deadline with the body's last byte.
 func (b *timedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	switch {
-	case err == io.EOF:
-		_ = b.deadline.SetReadDeadline(time.Time{})
-	case errors.Is(err, os.ErrDeadlineExceeded):
+	if errors.Is(err, os.ErrDeadlineExceeded) {
 		b.late.Store(true)
 		err = upstream.ErrBodyTimeout
 	}
 	return n, err
-}
-
-func (b *timedBody) Close() error {
-	_ = b.deadline.SetReadDeadline(time.Time{})
-	return b.ReadCloser.Close()
 }

@@ -292,6 +292,7 @@ func certificate(t *testing.T, dir, name string) gate.TLS {
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}, IsCA: true, BasicConstraintsValid: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
@@ -368,6 +369,26 @@ func TestServer(t *testing.T) {
 		expect(t, "certificate after a bad reload", again, "two.example")
 		if s.ReloadTLS(gate.TLS{}) == nil {
 			t.Error("a server with a certificate was reloaded without one")
+		}
+	})
+	t.Run("a client certificate is demanded", func(t *testing.T) {
+		g := newGate(t, open(t), gate.Options{})
+		files := certificate(t, t.TempDir(), "one.example")
+		files.ClientCAFile = files.CertFile
+		_, addr := listen(t, g, g.Handler(ok), files)
+		pair, err := tls.LoadX509KeyPair(files.CertFile, files.KeyFile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, certs := range [][]tls.Certificate{nil, {pair}} {
+			c := &http.Client{Transport: &http.Transport{
+				TLSClientConfig: &tls.Config{InsecureSkipVerify: true, Certificates: certs}, DisableKeepAlives: true,
+			}}
+			resp, err := c.Get("https://" + addr)
+			if err == nil {
+				resp.Body.Close()
+			}
+			expect(t, fmt.Sprintf("served with %d certificates", len(certs)), err == nil, len(certs) == 1)
 		}
 	})
 	t.Run("3.7 a head that comes too slowly, or is too long", func(t *testing.T) {

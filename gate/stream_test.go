@@ -185,6 +185,10 @@ func TestServerSentEvents(t *testing.T) {
 			third := get(t, t.Context(), s.URL, "Accept", accept)
 			expect(t, "status of the third", third.StatusCode, 429)
 			expect(t, "its type", third.Header.Get("Content-Type"), "application/problem+json")
+			body, err := io.ReadAll(third.Body) // ends although the handler waits for its context alone
+			if err != nil || !strings.Contains(string(body), "violated-policies") {
+				t.Errorf("its body: %q, %v", body, err)
+			}
 			expect(t, "status of the first", first.StatusCode, 200)
 			leave()
 			eventually(t, "a slot is back", func() bool { return free(t, ctl, "sse") })
