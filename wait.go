@@ -1,8 +1,10 @@
 package sluice
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -393,7 +395,8 @@ func (d *Decision) wake() {
 	}
 }
 
-// wakeLines asks for every line of one rule, or of all rules if of is nil.
+// wakeLines asks for every line of one rule, or of all rules if of is nil, first where
+// somebody has waited longest.
 func (c *Controller) wakeLines(of *lines) {
 	var all []*waitLine
 	c.room.mu.Lock()
@@ -405,6 +408,7 @@ func (c *Controller) wakeLines(of *lines) {
 			all = append(all, l)
 		}
 	}
+	slices.SortFunc(all, func(a, b *waitLine) int { return cmp.Compare(a.queue.Oldest(), b.queue.Oldest()) })
 	c.room.mu.Unlock()
 	for _, l := range all {
 		c.ask(l)

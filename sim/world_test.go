@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/sluicegate/sluice"
@@ -125,6 +126,25 @@ func (w world) limit(s shape) limit.Limit {
 		return limit.Slots(1 + w.Int64N(4))
 	}
 	return limit.Cooldown(w.micros(10 * time.Second))
+}
+
+// text is a policy in words, for the history.
+func text(rules []sluice.Rule) string {
+	var b strings.Builder
+	for _, r := range rules {
+		fmt.Fprintf(&b, "\n\t%s: %v of %s, match %v, by %v, settle %v, overrun %v, on time-out %v, hold %v, shadow %v",
+			r.ID, r.Limits[0].Limit, r.Limits[0].Unit, r.Match.Is, r.GroupBy, r.Settle, r.AllowOverrun, r.OnTimeout, r.MaxHold, r.Shadow)
+		if q := r.Queue; q != nil {
+			fmt.Fprintf(&b, ", queue for %v", q.Timeout)
+			if q.Depth != nil {
+				fmt.Fprintf(&b, ", %d deep", *q.Depth)
+			}
+			if q.FairBy != nil {
+				b.WriteString(", fair")
+			}
+		}
+	}
+	return b.String()
 }
 
 // call draws a call; about one in four has an ID.

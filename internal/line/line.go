@@ -89,6 +89,14 @@ func (l *Line[T]) Ahead(ticket uint64) bool {
 	return l.all.first != nil && l.all.first.Ticket < ticket
 }
 
+// Oldest returns the smallest ticket of all who wait, 0 if nobody does.
+func (l *Line[T]) Oldest() uint64 {
+	if l.all.first == nil {
+		return 0
+	}
+	return l.all.first.Ticket
+}
+
 // Remove takes w out of the line. If served, its flow has had a turn. It reports false
 // if w does not stand in a line.
 func (l *Line[T]) Remove(w *Waiter[T], served bool) bool {

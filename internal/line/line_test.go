@@ -127,7 +127,7 @@ func TestFlowsTakeTurns(t *testing.T) {
 
 func TestAhead(t *testing.T) {
 	var l queue
-	if l.Ahead(100) {
+	if l.Ahead(100) || l.Oldest() != 0 {
 		t.Error("nobody is ahead in an empty line")
 	}
 	first := push(&l, 4, "a", 1)
@@ -136,6 +136,9 @@ func TestAhead(t *testing.T) {
 		if l.Ahead(ticket) != ahead {
 			t.Errorf("Ahead(%d) = %v", ticket, !ahead)
 		}
+	}
+	if l.Oldest() != 4 {
+		t.Errorf("the oldest ticket is %d, want 4", l.Oldest())
 	}
 	l.Remove(first, false)
 	if l.Ahead(5) || !l.Ahead(9) {
