@@ -20,7 +20,6 @@ const childVariable = "SLUICE_FILE_TEST_CHILD"
 var children = map[string]func(path string) error{
 	"load": loadUntilKilled,
 	"race": raceForLock,
-	"full": fillTheDisk,
 	"hold": holdTheStore,
 }
 
