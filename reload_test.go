@@ -197,6 +197,27 @@ func TestReset(t *testing.T) {
 	})
 }
 
+// TestRefundAfterReset settles a call whose debit was reset away: what others have taken
+// since is not its own.
+func TestRefundAfterReset(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := engine(t, tokenRule(nil))
+		first := admit(t, c, sluice.Call{Cost: tokens(500)})
+		time.Sleep(100 * time.Microsecond)
+		if _, err := c.ResetAll(background); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(100 * time.Microsecond)
+		admit(t, c, sluice.Call{Cost: tokens(300)})
+		if err := first.Settle(background, tokens(0)); err != nil {
+			t.Fatal(err)
+		}
+		if n := left(t, c, "r", sluice.Call{}); n != 700 {
+			t.Errorf("%d left, want 700", n)
+		}
+	})
+}
+
 func mustUsage(t *testing.T, c *sluice.Controller, who string) []sluice.Level {
 	t.Helper()
 	levels, err := c.Usage(background, who)

@@ -179,7 +179,7 @@ func (l Limit) giveWindow(c *Cell, now, at Micros, n int64) {
 		if d.At < at {
 			continue
 		}
-		if d.At > at && l.step(d.At) != l.step(at) {
+		if d.At > at && (l.Max <= WindowEntries || l.step(d.At) != l.step(at)) {
 			return
 		}
 		back := min(n, d.N)
