@@ -122,6 +122,72 @@ func ExampleAdmission_Cool() {
 	// anthropic admitted
 }
 
+// Several rules are taken together, or none: whoever is refused by one has used up
+// nothing of the others.
+func ExampleController_Admit() {
+	ctl := open(
+		sluice.Rule{
+			ID: "user", GroupBy: []sluice.Dimension{sluice.Subject},
+			Limits: []sluice.Limit{{Limit: limit.Window(4, limit.Hour)}},
+		},
+		sluice.Rule{
+			ID: "tenant", GroupBy: []sluice.Dimension{sluice.Tenant},
+			Limits: []sluice.Limit{{Limit: limit.Window(5, limit.Hour)}},
+		},
+	)
+	call := sluice.Call{Subject: "user:ann", Tenant: "tenant:acme"}
+	for range 10 {
+		adm, err := ctl.Admit(context.Background(), call)
+		if r, ok := errors.AsType[*sluice.Refusal](err); ok {
+			fmt.Println("refused by", r.Violated, "for", r.RetryAfter.Round(time.Hour))
+			call.Subject = "user:bob"
+			continue
+		}
+		if err != nil {
+			panic(err)
+		}
+		adm.Release()
+		if call.Subject == "user:bob" {
+			fmt.Println("bob has his turn")
+			break
+		}
+	}
+	// Output:
+	// refused by [user] for 1h0m0s
+	// bob has his turn
+}
+
+// A new policy holds at once, and what was used stays used.
+func ExampleController_SetPolicy() {
+	perHour := func(n int64) *sluice.Policy {
+		return &sluice.Policy{Rules: []sluice.Rule{{
+			ID: "all", Limits: []sluice.Limit{{Limit: limit.Window(n, limit.Hour)}},
+		}}}
+	}
+	ctl := open(perHour(100).Rules...)
+	ctx := context.Background()
+	for range 50 {
+		adm, err := ctl.Admit(ctx, sluice.Call{})
+		if err != nil {
+			panic(err)
+		}
+		adm.Release()
+	}
+	for _, n := range []int64{10, 60} {
+		if err := ctl.SetPolicy(perHour(n)); err != nil {
+			panic(err)
+		}
+		x, err := ctl.Check(ctx, sluice.Call{})
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println(n, "an hour: admitted", x.Admitted, "left", x.Rules[0].Limits[0].Level.Remaining)
+	}
+	// Output:
+	// 10 an hour: admitted false left 0
+	// 60 an hour: admitted true left 10
+}
+
 // open returns a controller with rules on a store in memory.
 func open(rules ...sluice.Rule) *sluice.Controller {
 	ctl, err := sluice.Open(&sluice.Policy{Rules: rules}, memory.New(memory.Options{}), sluice.Options{})
