@@ -85,6 +85,32 @@ func TestBehindOthers(t *testing.T) {
 	})
 }
 
+// TestTwoFairLines has a caller whose turn it is in two lines, in both of which somebody
+// came earlier. It must not be sent from the one to the other for ever.
+func TestTwoFairLines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tenant := sluice.Tenant
+		fair := sluice.Queue{FairBy: &tenant, Shares: map[string]int64{"favoured": 3}}
+		c := engine(t,
+			kinds(queued(one("a", limit.Slots(1)), fair), "a", "both"),
+			kinds(queued(one("b", limit.Slots(1)), fair), "b", "both"))
+		a, b := send(background, c, sluice.Call{Kind: "a"}), send(background, c, sluice.Call{Kind: "b"})
+		laterA, laterB := send(background, c, sluice.Call{Kind: "a"}), send(background, c, sluice.Call{Kind: "b"})
+		both := send(background, c, sluice.Call{Kind: "both", Tenant: "favoured"})
+		if !both.waiting() {
+			t.Fatalf("there is no slot: %v", both.err)
+		}
+		a.adm.Release()
+		b.adm.Release()
+		for _, x := range []*caller{laterA, laterB, both} {
+			if !x.admitted() {
+				t.Fatal("somebody waits for ever")
+			}
+			x.adm.Release()
+		}
+	})
+}
+
 func TestReplayedGrantOutlivesItsReplay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rule := queued(one("r", limit.Slots(1)), sluice.Queue{})
