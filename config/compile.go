@@ -14,6 +14,7 @@ import (
 const (
 	KindHTTP        = "http"         // a request whose caller is known
 	KindPreAuth     = "preauth"      // a request before anything is verified
+	KindPreAuthSite = "preauth-site" // the same for the site of an IPv6 client, a /48
 	KindAuthFailure = "auth-failure" // a credential that was not good
 	KindStream      = "stream"       // a long answer that is open; Capability says which
 	KindFrame       = "frame"        // a message on a WebSocket

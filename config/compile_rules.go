@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/sluicegate/sluice"
@@ -33,7 +34,23 @@ func (k *compiler) rule(r *Rule) {
 	if r.AllowOverrun && r.Settle == "refund" && k.given(&r.Settle) {
 		k.problem(&r.AllowOverrun, CodeConflict, "settle: refund debits an overrun anyway; remove one")
 	}
+	if len(r.Match.Kind) == 0 {
+		out.Match.Not = aboutWork(out.Match.Not)
+	}
 	k.add(&r.ID, out)
+}
+
+// asides are the kinds of calls that a surface makes beside the call for the work itself.
+var asides = []string{KindPreAuth, KindPreAuthSite, KindAuthFailure, KindStream, KindFrame}
+
+// aboutWork excludes the asides from a rule that names no kind: a request shall take one
+// unit of it, not another for each phase that it goes through.
+func aboutWork(not map[sluice.Dimension][]string) map[sluice.Dimension][]string {
+	if not == nil {
+		not = map[sluice.Dimension][]string{}
+	}
+	not[sluice.Kind] = slices.Concat(not[sluice.Kind], asides)
+	return not
 }
 
 func (k *compiler) needsSlots(field any, set bool) {
