@@ -207,8 +207,8 @@ func (d *Decision) figures(used Cost) ([]int64, error) {
 		if n < 0 {
 			return nil, ErrOverrun
 		}
-		if at.limit.unit == Calls && at.rule.Weights != nil && taken > 1 {
-			n = satMul(n, taken)
+		if at.limit.unit == Calls && at.rule.Weights != nil {
+			n = satMul(n, taken/max(1, d.calls)) // the weight
 		}
 		if n > taken && at.rule.Settle == Keep && !at.rule.AllowOverrun && !at.rule.Shadow {
 			return nil, ErrOverrun

@@ -31,6 +31,7 @@ type Decision struct {
 	res     [1]ledger.Result
 	id      ledger.ID
 	call    uint64 // fingerprint of a call with an ID
+	calls   int64  // that the call costs, before weights
 	refusal Refusal
 	levels  []Level
 	event   Event
@@ -92,6 +93,10 @@ func (d *Decision) reset(c *Controller, p *compiled) {
 // plan finds the rules of p that match call and lays out the steps to take. It reports
 // false, with the refusal filled in, if the call cannot be decided by the store.
 func (d *Decision) plan(p *compiled, call *Call) bool {
+	d.calls = 1
+	if call.Cost != nil {
+		d.calls = call.Cost.Of(Calls)
+	}
 	for _, r := range p.candidates(call.Kind) {
 		if !r.match(call) {
 			continue

@@ -79,6 +79,22 @@ func TestSettle(t *testing.T) {
 			}
 		})
 	}
+	t.Run("B-W29 calls are settled by their weight", func(t *testing.T) {
+		r := one("r", limit.Window(20, limit.Hour))
+		r.Weights = map[string]int64{"search": 3, "ping": 0}
+		two := sluice.Cost{{Unit: sluice.Calls, N: 2}}
+		one := sluice.Cost{{Unit: sluice.Calls, N: 1}}
+		for capability, want := range map[string]int64{"search": 17, "ping": 20, "other": 19} {
+			c := engine(t, r)
+			adm := admit(t, c, sluice.Call{Capability: capability, Cost: two})
+			if err := adm.Settle(background, one); err != nil {
+				t.Fatal(err)
+			}
+			if n := left(t, c, "r", sluice.Call{}); n != want {
+				t.Errorf("%s: %d left, want %d", capability, n, want)
+			}
+		}
+	})
 	t.Run("B-31 what is not listed stays", func(t *testing.T) {
 		c := engine(t, tokenRule(nil))
 		adm := admit(t, c, sluice.Call{Cost: tokens(600)})
