@@ -1,0 +1,62 @@
+package sluice_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/ledger"
+	"github.com/sluicegate/sluice/limit"
+	"github.com/sluicegate/sluice/store/memory"
+)
+
+var errBroken = errors.New("connection refused")
+
+// A broken store does not answer.
+type broken struct{ *memory.Store }
+
+func (broken) Apply(context.Context, []ledger.Command, []ledger.Result) error { return errBroken }
+
+func TestStoreThatDoesNotAnswer(t *testing.T) {
+	with := func(t *testing.T, mode sluice.FailMode) *sluice.Controller {
+		store := memory.New(memory.Options{})
+		t.Cleanup(func() { store.Close() })
+		r := queued(one("r", limit.Slots(1)), sluice.Queue{})
+		r.OnStoreError = mode
+		c, err := sluice.Open(&sluice.Policy{Rules: []sluice.Rule{r}}, broken{store}, sluice.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	t.Run("closed: refused, with the reason", func(t *testing.T) {
+		_, err := with(t, sluice.FailClosed).Admit(background, sluice.Call{})
+		r, ok := errors.AsType[*sluice.Refusal](err)
+		if !ok || r.Reason != sluice.ReasonStore || r.Rule != "r" || !r.Degraded || r.Permanent || !errors.Is(err, errBroken) {
+			t.Errorf("%+v", err)
+		}
+	})
+	t.Run("open: admitted, and says so", func(t *testing.T) {
+		c := with(t, sluice.FailOpen)
+		for range 3 {
+			adm, err := c.Admit(background, sluice.Call{})
+			if err != nil || !adm.Degraded() {
+				t.Fatalf("%v, degraded %v", err, adm.Degraded())
+			}
+			if err := adm.Settle(background, tokens(1)); err != nil {
+				t.Error("nothing was taken, nothing is settled:", err)
+			}
+			adm.Release()
+		}
+	})
+	t.Run("what asks the store tells its error", func(t *testing.T) {
+		c := with(t, sluice.FailClosed)
+		if _, err := c.Resume(background, "id"); !errors.Is(err, errBroken) {
+			t.Errorf("Resume: %v", err)
+		}
+		if _, err := c.Reset(background, "who"); !errors.Is(err, errBroken) {
+			t.Errorf("Reset: %v", err)
+		}
+	})
+}
