@@ -74,7 +74,7 @@ func (s *Store) encode(b *batch) []byte {
 		if r, ok := s.memory.Record(id); ok {
 			w.grant(id, &r)
 			s.grants[id] = struct{}{}
-		} else if _, known := s.grants[id]; known {
+		} else {
 			w.forget(id)
 			delete(s.grants, id)
 		}
@@ -96,8 +96,11 @@ func (s *Store) encodeWhole(w *writer, key ledger.Key, d onDisk) (there bool) {
 	return there
 }
 
+// encodeCell appends what has changed of a cell. That it is gone is said even if it is not
+// among s.cells: it may have been struck from there while a generation was filled, and
+// the log may still hold it.
 func (s *Store) encodeCell(w *writer, key ledger.Key, c change) {
-	was, known := s.cells[key]
+	was := s.cells[key]
 	now := s.memory.Now()
 	there := false
 	s.memory.View(key, func(l limit.Limit, cell *limit.Cell) {
@@ -115,7 +118,7 @@ func (s *Store) encodeCell(w *writer, key ledger.Key, c change) {
 		w.cell(key, c.pool, l, cell, from)
 		s.cells[key] = is
 	})
-	if !there && known {
+	if !there {
 		w.gone(key)
 		delete(s.cells, key)
 	}

@@ -151,7 +151,33 @@ type flood struct {
 	store         *file.Store
 	window, slots ledger.Step
 	n, confirmed  uint64
+	converted     uint64 // the bucket whose first take as a window failed
 }
+
+// asBucket and asWindow are one of many cells whose rule has changed its kind.
+func asBucket(i uint64) ledger.Step { return step(1000+i, limit.Bucket(1, limit.Day, 10), 3) }
+func asWindow(i uint64) ledger.Step { return step(1000+i, limit.Window(10, limit.Day), 1) }
+
+// fillUp goes on until the disk refuses. It takes from cells that the disk knows as
+// buckets, that have just become windows: the first that fails must not be taken for one
+// that the disk knows as a window.
+func (f *flood) fillUp() error {
+	for i := range uint64(buckets) {
+		peek := take(asWindow(i))
+		peek.Op = ledger.Peek
+		if _, err := f.apply(peek); err != nil {
+			return err
+		}
+		time.Sleep(10 * time.Microsecond) // so that the debit is younger than the conversion
+		if _, err := f.apply(take(asWindow(i))); err != nil {
+			f.converted = i
+			return err
+		}
+	}
+	return errors.New("the full disk took everything")
+}
+
+const buckets = 2000
 
 func (f *flood) apply(cmd ledger.Command) (ledger.Result, error) {
 	cmds, res := []ledger.Command{cmd}, make([]ledger.Result, 1)
@@ -185,15 +211,17 @@ func (f *flood) run(d disk) error {
 			return err
 		}
 	}
+	var cells []ledger.Command
+	for i := range uint64(buckets) {
+		cells = append(cells, take(asBucket(i)))
+	}
+	if err := f.store.Apply(context.Background(), cells, make([]ledger.Result, buckets)); err != nil {
+		return err
+	}
 	if err := d.fill(); err != nil {
 		return err
 	}
-	var err error
-	for err = f.take(); err == nil; err = f.take() {
-		if f.n > 1<<20 {
-			return errors.New("the full disk took a million grants")
-		}
-	}
+	err := f.fillUp()
 	if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EFBIG) {
 		return fmt.Errorf("refused with %w, want a full disk", err)
 	}
@@ -208,7 +236,8 @@ func (f *flood) run(d disk) error {
 			return errors.New("C-W4 service did not resume within ten seconds of the space coming back")
 		}
 	}
-	return nil
+	_, err = f.apply(take(asWindow(f.converted)))
+	return err
 }
 
 // whileFull looks at what is refused, what is not, and that nothing has changed.
@@ -248,6 +277,12 @@ func (f *flood) readBack(path string) error {
 	if err != nil || window != int64(f.confirmed)+4 || slots != int64(f.confirmed)-1 {
 		return fmt.Errorf("C-W4 %d and %d units are taken after the restart by %d grants, one released and one settled to five: %v",
 			window, slots, f.confirmed, err)
+	}
+	peek := take(asWindow(f.converted))
+	peek.Op, peek.Levels = ledger.Peek, true
+	res, err := f.apply(peek)
+	if err != nil || res.Levels[0].Left != 10-3-1 {
+		return fmt.Errorf("%+v of the cell that became a window, want 6 left: %v", res.Levels, err)
 	}
 	return nil
 }

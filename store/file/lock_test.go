@@ -8,8 +8,10 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/sluicegate/sluice/store/file"
@@ -254,4 +256,35 @@ func raceForLock(path string) error {
 	}
 	_, err = io.Copy(io.Discard, in)
 	return err
+}
+
+// TestALockIsOneAtATime takes and gives back one lock from many sides: whoever opened the
+// file before its holder removed it must not come to hold a file without a name.
+func TestALockIsOneAtATime(t *testing.T) {
+	path := freshPath(t)
+	var holders, had atomic.Int32
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 300 {
+				release, err := file.Acquire(path)
+				if err != nil {
+					continue
+				}
+				had.Add(1)
+				if n := holders.Add(1); n != 1 {
+					t.Errorf("C-W7 %d hold the lock at once", n)
+				}
+				runtime.Gosched()
+				holders.Add(-1)
+				if err := release(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if had.Load() < 100 {
+		t.Errorf("the lock was had %d times", had.Load())
+	}
 }
