@@ -8,10 +8,8 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/sluicegate/sluice/store/file"
@@ -258,33 +256,34 @@ func raceForLock(path string) error {
 	return err
 }
 
-// TestALockIsOneAtATime takes and gives back one lock from many sides: whoever opened the
-// file before its holder removed it must not come to hold a file without a name.
-func TestALockIsOneAtATime(t *testing.T) {
+// TestALockNeedsItsName is the other half of C-W7: who opened the lock file before its
+// holder removed it may get the system's lock on a file without a name, while a third has
+// a new one.
+func TestALockNeedsItsName(t *testing.T) {
 	path := freshPath(t)
-	var holders, had atomic.Int32
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			for range 300 {
-				release, err := file.Acquire(path)
-				if err != nil {
-					continue
-				}
-				had.Add(1)
-				if n := holders.Add(1); n != 1 {
-					t.Errorf("C-W7 %d hold the lock at once", n)
-				}
-				runtime.Gosched()
-				holders.Add(-1)
-				if err := release(); err != nil {
-					t.Error(err)
-				}
-			}
-		})
+	release, err := file.Acquire(path)
+	if err != nil {
+		t.Fatal(err)
 	}
-	wg.Wait()
-	if had.Load() < 100 {
-		t.Errorf("the lock was had %d times", had.Load())
+	early, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer early.Close()
+	if !file.Named(early, path) {
+		t.Error("the file that is locked does not count")
+	}
+	if err := release(); err != nil {
+		t.Fatal(err)
+	}
+	if file.Named(early, path) {
+		t.Error("a file without a name counts")
+	}
+	if release, err = file.Acquire(path); err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	if file.Named(early, path) {
+		t.Error("a file whose name another has now counts")
 	}
 }
