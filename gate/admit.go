@@ -67,9 +67,9 @@ type decision struct {
 // admitted reports whether the call may go ahead.
 func (d *decision) admitted() bool { return d.refusal == nil && d.err == nil }
 
-// decide asks the controller about call: in the memory of m if nobody has to wait for
+// ask asks the controller about call: in the memory of m if nobody has to wait for
 // such calls, else in a line, for as long as the rule and ctx allow.
-func (g *Gate) decide(ctx context.Context, call *sluice.Call, m *sluice.Decision) decision {
+func (g *Gate) ask(ctx context.Context, call *sluice.Call, m *sluice.Decision) decision {
 	if g.outlook().mayWait(call.Kind) {
 		a, err := g.ctl.Admit(ctx, *call)
 		if refusal, ok := errors.AsType[*sluice.Refusal](err); ok {

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
 	"github.com/sluicegate/sluice"
@@ -41,14 +42,20 @@ type Explanation struct {
 	// Cost is how many calls the request counts as, and Capability what it calls.
 	Cost       int64  `json:"cost,omitempty"`
 	Capability string `json:"capability,omitempty"`
-	// PreAuth and Identity are what the controller would say in each phase; nil is a
-	// phase that the request would not reach.
-	PreAuth  *sluice.Explanation `json:"preAuth,omitempty"`
-	Identity *sluice.Explanation `json:"identity,omitempty"`
+	// Asked is what the controller would say, in the order in which it is asked. A request
+	// that is refused comes no further.
+	Asked []Asked `json:"asked,omitempty"`
 	// Status is the HTTP status of the refusal, or zero if the request would pass, and
 	// Headers are what the answer would tell about limits.
 	Status  int         `json:"status,omitempty"`
 	Headers http.Header `json:"headers,omitempty"`
+}
+
+// Asked is one decision of an [Explanation].
+type Asked struct {
+	// Kind is the call's: "preauth", "preauth-site", "auth-failure", "http" or "stream".
+	Kind string `json:"kind"`
+	*sluice.Explanation
 }
 
 // Admitted reports whether the request would reach its handler.
@@ -59,36 +66,113 @@ func (e *Explanation) Admitted() bool { return e.Status == 0 }
 // if its cost is asked for.
 // r.RemoteAddr is the peer of the connection.
 func (g *Gate) Explain(ctx context.Context, r *http.Request) (*Explanation, error) {
-	s := g.current.Load()
-	e := &Explanation{}
-	var p spot
-	err := s.locate(&p, r, len(s.o.Upstreams) > 0)
+	x := explorer{Explanation: &Explanation{}, gate: g, set: g.current.Load(), ahead: g.outlook(), r: r}
+	if err := x.set.locate(&x.spot, r, len(x.set.o.Upstreams) > 0); err != nil {
+		x.malformed(http.StatusBadRequest, err)
+		return x.Explanation, nil
+	}
+	x.place(&x.spot)
+	if x.spot.excluded || x.set.o.Disabled {
+		return x.Explanation, nil
+	}
+	if x.address(ctx) && x.caller(ctx) && x.limits(ctx) && x.stream(ctx) {
+		x.tell()
+	}
+	return x.Explanation, x.err
+}
+
+// An explorer goes the way of a [visit] and takes nothing.
+type explorer struct {
+	*Explanation
+	gate   *Gate
+	set    *setup
+	ahead  *outlook
+	r      *http.Request
+	spot   spot
+	from   client
+	call   sluice.Call    // of the second phase
+	levels []sluice.Level // after it
+	err    error          // of the store
+}
+
+// ask notes what the controller says about call, and reports whether it would admit it.
+func (x *explorer) ask(ctx context.Context, call sluice.Call) bool {
+	e, err := x.gate.ctl.Check(ctx, call)
 	if err != nil {
-		e.malformed(http.StatusBadRequest, err)
-		return e, nil
+		x.err = err
+		return false
 	}
-	e.place(&p)
-	if p.excluded || s.o.Disabled {
-		return e, nil
+	x.Asked = append(x.Asked, Asked{call.Kind, e})
+	if !e.Admitted {
+		x.refuse(e.Refusal)
 	}
-	c := e.client(s.clients.Explain(r.RemoteAddr, r.Header))
-	var call sluice.Call
-	preAuthCall(&call, &p, &c)
-	if e.PreAuth, err = g.ctl.Check(ctx, call); err != nil {
-		return nil, err
+	return e.Admitted
+}
+
+// address is the first phase, and what a body may be.
+func (x *explorer) address(ctx context.Context) bool {
+	x.from = x.client(x.set.clients.Explain(x.r.RemoteAddr, x.r.Header))
+	if x.ahead.own("preauth") {
+		var call sluice.Call
+		preAuthCall(&call, &x.spot, &x.from)
+		if !x.ask(ctx, call) {
+			return false
+		}
 	}
-	if !e.PreAuth.Admitted {
-		e.answer(s, r, &p, e.PreAuth)
-		return e, nil
+	if x.ahead.own("preauth-site") && x.from.Addr.Is6() && !x.ask(ctx, siteCall(&x.spot, &x.from)) {
+		return false
 	}
-	if !e.caller(&call, s, r, &p, &c) || !e.count(r, &p, &call) {
-		return e, nil
+	if most := x.set.o.Bounds.BodyBytes; most != nil && x.r.ContentLength > *most {
+		x.malformed(http.StatusRequestEntityTooLarge, errors.New("the body is too large"))
+		return false
 	}
-	if e.Identity, err = g.ctl.Check(ctx, call); err != nil {
-		return nil, err
+	return true
+}
+
+// caller finds out who calls.
+func (x *explorer) caller(ctx context.Context) bool {
+	callers, h := x.set.callers, x.r.Header
+	if callers.Presents(h) && x.gate.suspects.Has(x.from.id) && !x.mayFail(ctx) {
+		x.CallerWhy = "its address has used up its failed credentials, and no other is looked at"
+		return false
 	}
-	e.answer(s, r, &p, e.Identity)
-	return e, nil
+	f := callers.Resolve(ctx, h, x.from.Trusted)
+	x.set.callOf(&x.call, &x.spot, &x.from, &f)
+	x.Subject, x.Tenant, x.Tier, x.Groups = x.call.Subject, x.call.Tenant, x.call.Tier, x.call.Subjects
+	x.Label, x.CallerWhy = f.Principal.Label, why(f.Source, f.Verified, f.Err)
+	if f.Err == nil || f.Verified {
+		return true
+	}
+	if !x.mayFail(ctx) {
+		return false
+	}
+	if callers.RejectsUnverified() {
+		x.malformed(http.StatusUnauthorized, f.Err)
+		return false
+	}
+	return true
+}
+
+// mayFail asks whether the address may show another credential that fails.
+func (x *explorer) mayFail(ctx context.Context) bool { return x.ask(ctx, failure(x.from.id)) }
+
+// limits is the second phase.
+func (x *explorer) limits(ctx context.Context) bool {
+	if preflight(x.r) {
+		x.RouteWhy = "a CORS preflight does not ask the limits of its caller"
+		return true
+	}
+	if !x.count(x.r, &x.spot, &x.call) || !x.ask(ctx, x.call) {
+		return false
+	}
+	x.levels = after(x.Asked[len(x.Asked)-1].Explanation)
+	return true
+}
+
+// stream is what a request is asked that wants a stream and nothing else.
+func (x *explorer) stream(ctx context.Context) bool {
+	capability := streamOf(x.r, &x.spot)
+	return capability == "" || !x.ahead.own("stream") || x.ask(ctx, streamCall(x.call, capability))
 }
 
 func (e *Explanation) malformed(status int, err error) {
@@ -112,23 +196,6 @@ func (e *Explanation) client(t clientip.Trace) client {
 		e.ClientHops = append(e.ClientHops, h.Element+": "+h.Verdict)
 	}
 	return client{Client: t.Client, id: t.Identity}
-}
-
-// caller notes who calls. It reports false if the request would be answered with that.
-func (e *Explanation) caller(call *sluice.Call, s *setup, r *http.Request, p *spot, c *client) bool {
-	f := s.callers.Resolve(r.Context(), r.Header, c.Trusted)
-	s.callOf(call, p, c, &f)
-	e.Subject, e.Tenant, e.Tier, e.Groups = call.Subject, call.Tenant, call.Tier, call.Subjects
-	e.Label, e.CallerWhy = f.Principal.Label, why(f.Source, f.Verified, f.Err)
-	if f.Err != nil && !f.Verified && s.callers.RejectsUnverified() {
-		e.malformed(http.StatusUnauthorized, f.Err)
-		return false
-	}
-	if preflight(r) {
-		e.RouteWhy = "a CORS preflight does not ask the limits of its caller"
-		return false
-	}
-	return true
 }
 
 // count notes what the request costs. It reports false if that cannot be found.
@@ -162,18 +229,24 @@ func why(source string, verified bool, err error) string {
 	return text
 }
 
-// answer notes the head of the answer, by the code that would write it.
-func (e *Explanation) answer(s *setup, r *http.Request, p *spot, x *sluice.Explanation) {
-	w := &record{header: http.Header{}}
-	v := &visit{set: s, w: w, r: r, spot: *p}
-	e.Headers = w.header
-	if x.Admitted {
-		v.levels = after(x)
-		v.tell(w.header, http.StatusOK)
-		return
-	}
-	v.refuse(decision{refusal: x.Refusal})
-	e.Status = w.status
+// tell notes what the answer tells about limits, by the code that would write it.
+func (x *explorer) tell() {
+	v := x.visit()
+	v.levels = x.levels
+	v.tell(x.Headers, http.StatusOK)
+}
+
+// refuse notes the head of a refusal.
+func (x *explorer) refuse(refusal *sluice.Refusal) {
+	v := x.visit()
+	v.refuse(decision{refusal: refusal})
+	x.Status = v.reply.status
+}
+
+// visit returns a visit whose answer goes nowhere but into Headers.
+func (x *explorer) visit() *visit {
+	x.Headers = http.Header{}
+	return &visit{set: x.set, r: x.r, spot: x.spot, reply: reply{ResponseWriter: record(x.Headers)}}
 }
 
 // after returns the levels as they would be once the call was admitted.
@@ -188,12 +261,9 @@ func after(x *sluice.Explanation) []sluice.Level {
 	return levels
 }
 
-// A record is an answer of which only the head is kept.
-type record struct {
-	header http.Header
-	status int
-}
+// A record is an answer of which only the header is kept.
+type record http.Header
 
-func (w *record) Header() http.Header         { return w.header }
-func (w *record) WriteHeader(status int)      { w.status = status }
-func (w *record) Write(b []byte) (int, error) { return len(b), nil }
+func (w record) Header() http.Header         { return http.Header(w) }
+func (w record) WriteHeader(int)             {}
+func (w record) Write(b []byte) (int, error) { return len(b), nil }

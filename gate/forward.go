@@ -13,6 +13,7 @@ import (
 func (v *visit) forward() {
 	next, r := v.phases.next, v.r
 	limited := v.phases.identity && !v.spot.excluded && !v.set.o.Disabled
+	v.outcome = v.passing(limited)
 	// Only then may an answer turn out to be a stream that is refused.
 	mayRefuse := limited && v.gate.outlook().own("stream")
 	switch {
@@ -27,13 +28,25 @@ func (v *visit) forward() {
 	default:
 		next = v.spot.upstream
 	}
-	if !limited {
+	if !limited && (v.outcome == "" || v.set.o.Observe.Answered == nil) {
 		next.ServeHTTP(v.w, r)
 		return
 	}
 	v.out = &writer{ResponseWriter: v.w, visit: v}
 	next.ServeHTTP(v.out, r)
 	v.out.finish()
+}
+
+// passing returns the outcome of a request that goes to its handler. What comes of one
+// that passes the first phase alone is for the second to tell.
+func (v *visit) passing(limited bool) Outcome {
+	switch {
+	case limited:
+		return Allowed
+	case v.phases.identity:
+		return Bypassed
+	}
+	return ""
 }
 
 // marked returns the request with a note of what it has been through, for a gate that
@@ -95,6 +108,7 @@ func (w *writer) WriteHeader(status int) {
 		return
 	}
 	w.wrote = true
+	w.visit.reply.status = status
 	if !w.visit.beginStream(w.Header()) {
 		// The handler may not look at errors: its context ends, too.
 		w.refused = true
@@ -149,12 +163,14 @@ func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	}
 	responded := w.wrote
 	w.wrote = true
+	w.visit.reply.status = http.StatusSwitchingProtocols
 	return w.visit.watch(c, rw, responded)
 }
 
 // finish sees to it that an answer without a body tells about limits, too.
 func (w *writer) finish() {
-	if !w.wrote && w.visit != nil {
+	if !w.wrote && w.visit != nil && w.visit.reply.status == 0 {
+		w.visit.reply.status = http.StatusOK // net/http will send it
 		w.visit.tell(w.Header(), http.StatusOK)
 	}
 }

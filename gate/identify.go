@@ -35,11 +35,7 @@ func (v *visit) preAuthSite() bool {
 	if !v.client.Addr.Is6() {
 		return true
 	}
-	site := clientip.Identity(v.client.Addr, 32, siteBits)
-	call := sluice.Call{
-		Kind: "preauth-site", Subject: site, IP: site,
-		Method: v.spot.method, Resource: v.spot.path, Route: v.spot.routeID(),
-	}
+	call := siteCall(&v.spot, &v.client)
 	d := v.gate.decide(v.r.Context(), &call, new(sluice.Decision))
 	if !d.admitted() {
 		v.refuse(d)
@@ -47,6 +43,15 @@ func (v *visit) preAuthSite() bool {
 	}
 	v.siteAdmission = d.admission
 	return true
+}
+
+// siteCall returns the call for the whole site of an IPv6 client.
+func siteCall(p *spot, c *client) sluice.Call {
+	site := clientip.Identity(c.Addr, 32, siteBits)
+	return sluice.Call{
+		Kind: "preauth-site", Subject: site, IP: site,
+		Method: p.method, Resource: p.path, Route: p.routeID(),
+	}
 }
 
 // preAuthCall makes, in call, which is zero, the call of the first phase.
@@ -84,6 +89,9 @@ func (v *visit) find() bool {
 	v.found = v.set.callers.Resolve(ctx, h, v.client.Trusted)
 	if v.found.Err == nil {
 		return true
+	}
+	if failed := v.set.o.Observe.CredentialFailed; failed != nil {
+		failed(v.found.Failure())
 	}
 	d := g.guessed(ctx, v.client.id, &v.fail)
 	switch {

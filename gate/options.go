@@ -50,6 +50,8 @@ type Options struct {
 	// Upstreams are the servers behind the reverse proxy, [Gate.Proxy]. Middleware has
 	// no need of them.
 	Upstreams []upstream.Options
+	// Observe is told what happens; the zero Observer is nobody.
+	Observe Observer
 	// Logger is told what an operator should know; nil is [slog.Default].
 	Logger *slog.Logger
 }

@@ -105,11 +105,15 @@ func remaining(h http.Header) (least int64, ok bool) {
 
 // refuse answers a request that the controller did not admit.
 func (v *visit) refuse(d decision) {
+	v.outcome = ""
+	if d.refusal != nil {
+		v.outcome = Refused
+	}
 	switch {
 	case d.refusal != nil && v.spot.mcp != nil && v.r.Method == http.MethodPost:
 		v.refuseRPC(d.refusal)
 	case d.refusal != nil:
-		v.answers().Refuse(v.w, v.r, d.refusal)
+		v.answers().Refuse(&v.reply, v.r, d.refusal)
 	case errors.Is(d.err, context.Canceled):
 		// The client has gone: there is nobody to answer.
 	case errors.Is(d.err, context.DeadlineExceeded):
@@ -131,14 +135,17 @@ func (v *visit) refuseRPC(refusal *sluice.Refusal) {
 	}
 	rpc.Version = v.r.Header.Get("MCP-Protocol-Version")
 	rpc.Code, rpc.Status = v.spot.mcp.Code, v.spot.mcp.Status
-	v.answers().RefuseRPC(v.w, v.r, refusal, rpc)
+	v.answers().RefuseRPC(&v.reply, v.r, refusal, rpc)
 }
 
 // rpcBody is how much of a refused call's body is read for its id.
 const rpcBody = 64 << 10
 
 // refuseRequest answers a request that is at fault itself, or that nobody can serve.
-func (v *visit) refuseRequest(status int, detail string) { v.set.fail(v.w, v.r, status, detail) }
+func (v *visit) refuseRequest(status int, detail string) {
+	v.conclude(status)
+	v.set.fail(&v.reply, v.r, status, detail)
+}
 
 // failForward answers a request that could not be forwarded to its upstream.
 func (s *setup) failForward(w http.ResponseWriter, r *http.Request, status int, detail string) {

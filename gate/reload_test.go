@@ -1,8 +1,6 @@
 package gate_test
 
 import (
-	"encoding/json"
-	"net/http"
 	"net/netip"
 	"strings"
 	"sync"
@@ -90,72 +88,6 @@ func TestBadOptions(t *testing.T) {
 			_, err := gate.New(open(t), c.o)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want something with %q", err, c.want)
-			}
-		})
-	}
-}
-
-func TestExplain(t *testing.T) {
-	raw, line := newKey(t, identity.KeyRecord{Name: "ci", Tier: "premium", Tenant: "acme"})
-	ctl := open(t, perHour("preauth", 9, "preauth"), perHour("tier", 5, "http"), route("batch", 3))
-	g := newGate(t, ctl, gate.Options{
-		ClientIP:  gate.ClientIP{Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}},
-		Identity:  identity.Options{Keys: keys(t, line)},
-		Excluded:  []string{"/health"},
-		Endpoints: []gate.Endpoint{{ID: "batch", Pattern: "/batch/**", Cost: cost.Options{Extractor: cost.JSONArray}}},
-	})
-	explain := func(r *http.Request) *gate.Explanation {
-		t.Helper()
-		e, err := g.Explain(t.Context(), r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return e
-	}
-	batch := func() *http.Request {
-		return from("10.0.0.1:1", withBody("//batch/a", ones(2), "X-API-Key", raw, "X-Forwarded-For", "1.1.1.1, 198.51.100.7"))
-	}
-	e := explain(batch())
-	for _, c := range []struct{ what, got, want string }{
-		{"path", e.Path, "/batch/a"}, {"client", e.Client, "ip:198.51.100.7"}, {"tenant", e.Tenant, "tenant:acme"},
-		{"tier", e.Tier, "premium"}, {"label", e.Label, "ci"}, {"route", e.Route, "batch"},
-		{"caller", e.CallerWhy, "verified by X-Api-Key"}, {"remaining", e.Headers.Get("X-RateLimit-Remaining"), "1"},
-	} {
-		expect(t, c.what, c.got, c.want)
-	}
-	expect(t, "clean", e.Clean, false)
-	expect(t, "admitted", e.Admitted(), true)
-	expect(t, "cost", e.Cost, int64(2))
-	if len(e.ClientHops) != 1 || e.Identity == nil || len(e.Identity.Rules) != 3 {
-		t.Errorf("hops %q, rules %+v", e.ClientHops, e.Identity)
-	}
-	t.Run("I-096 it takes nothing", func(t *testing.T) {
-		for range 20 {
-			explain(batch())
-		}
-		expect(t, "status", do(g.Handler(ok), batch()).StatusCode, 200)
-	})
-	t.Run("a refusal is told with its status and headers", func(t *testing.T) {
-		e := explain(batch())
-		expect(t, "status", e.Status, 429)
-		if e.Headers.Get("Retry-After") == "" {
-			t.Error("no Retry-After")
-		}
-	})
-	t.Run("a failed credential is named, not shown, and not debited", func(t *testing.T) {
-		e := explain(request("GET", "/", "X-API-Key", "wrong-key"))
-		text, err := json.Marshal(e)
-		if err != nil || strings.Contains(string(text), "wrong-key") || !strings.Contains(e.CallerWhy, "no such API key") {
-			t.Errorf("got %s, %v", text, err)
-		}
-	})
-	for target, check := range map[string]func(*gate.Explanation) bool{
-		"/health": func(e *gate.Explanation) bool { return e.Excluded && e.Client == "" },
-		"/a%00":   func(e *gate.Explanation) bool { return e.Status == 400 && e.Problem != "" },
-	} {
-		t.Run(target, func(t *testing.T) {
-			if e := explain(request("GET", target)); !check(e) {
-				t.Errorf("got %+v", e)
 			}
 		})
 	}

@@ -130,23 +130,34 @@ const eventStream = "text/event-stream"
 // server-sent events and nothing else. Refused before the handler runs, it costs least.
 // It reports false if the request has been answered.
 func (v *visit) openStream() bool {
+	v.capability = streamOf(v.r, &v.spot)
+	return v.capability == "" || v.holdStream()
+}
+
+// streamOf returns the capability of the stream that a request asks for outright, or
+// nothing.
+func streamOf(r *http.Request, p *spot) string {
 	switch {
-	case isWebSocket(v.r):
-		v.capability = "websocket"
-	case len(v.r.Header["Accept"]) == 1 && v.r.Header["Accept"][0] == eventStream:
-		v.capability = v.eventCapability()
-	default:
-		return true
+	case isWebSocket(r):
+		return "websocket"
+	case len(r.Header["Accept"]) == 1 && r.Header["Accept"][0] == eventStream:
+		return p.eventCapability()
 	}
-	return v.holdStream()
+	return ""
 }
 
 // eventCapability is the capability of a stream of server-sent events.
-func (v *visit) eventCapability() string {
-	if v.spot.mcp != nil {
+func (p *spot) eventCapability() string {
+	if p.mcp != nil {
 		return "mcp"
 	}
 	return "sse"
+}
+
+// streamCall returns the call for a stream of the request of call.
+func streamCall(call sluice.Call, capability string) sluice.Call {
+	call.Kind, call.Capability, call.Cost = "stream", capability, nil
+	return call
 }
 
 // holdStream asks the controller about a stream and holds it.
@@ -155,8 +166,7 @@ func (v *visit) holdStream() bool {
 		v.stream = &stream{}
 		return true
 	}
-	call := v.call
-	call.Kind, call.Capability, call.Cost = "stream", v.capability, nil
+	call := streamCall(v.call, v.capability)
 	d := v.gate.decide(v.r.Context(), &call, new(sluice.Decision))
 	if !d.admitted() {
 		v.refuseStream(d)
@@ -169,7 +179,10 @@ func (v *visit) holdStream() bool {
 // beginStream looks at the head of an answer: a stream that was held begins, or is
 // given back if it is none. It reports false if the answer is a stream and was refused.
 func (v *visit) beginStream(h http.Header) bool {
-	if v.capability == "websocket" || v.stream != nil && v.stream.of != nil {
+	switch {
+	case v.outcome == Bypassed:
+		return true
+	case v.capability == "websocket", v.stream != nil && v.stream.of != nil:
 		return true // it begins when the connection is taken over, or has begun
 	}
 	switch {
@@ -177,7 +190,7 @@ func (v *visit) beginStream(h http.Header) bool {
 		v.giveBackStream()
 		return true
 	case v.stream == nil:
-		v.capability = v.eventCapability()
+		v.capability = v.spot.eventCapability()
 		if !v.holdStream() {
 			return false
 		}
@@ -305,9 +318,11 @@ func (v *visit) refuseStream(d decision) {
 		v.refuse(d)
 		return
 	}
-	c, err := websocket.Accept(v.w, v.r, &websocket.AcceptOptions{InsecureSkipVerify: true})
+	c, err := websocket.Accept(&v.reply, v.r, &websocket.AcceptOptions{InsecureSkipVerify: true})
 	if err != nil {
-		return // Accept has answered
+		v.conclude(v.reply.status) // Accept has answered
+		return
 	}
+	v.outcome = Refused
 	_ = c.Close(websocket.StatusTryAgainLater, "try again later") // the client may have gone
 }

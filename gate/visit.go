@@ -30,6 +30,9 @@ type visit struct {
 	cost   [1]sluice.Amount
 	out    *writer
 
+	reply   reply
+	outcome Outcome // empty until it is known, or if it is not this mount point's to tell
+
 	// Each decision has its own memory, because admissions may hold slots in it.
 	pre, fail, main      sluice.Decision
 	preAdmission, passed sluice.Admission
@@ -69,6 +72,7 @@ type spot struct {
 
 func (v *visit) begin(g *Gate, s *setup, w http.ResponseWriter, r *http.Request, ph phases, p *past) {
 	v.gate, v.set, v.w, v.r, v.phases, v.past = g, s, w, r, ph, p
+	v.reply.ResponseWriter = w
 }
 
 // end gives back whatever is still held, also when the handler panics.
@@ -80,6 +84,7 @@ func (v *visit) end() {
 	v.passed.Release()
 	v.preAdmission.Release()
 	v.siteAdmission.Release()
+	v.report()
 	if v.out != nil {
 		v.out.forget()
 	}
@@ -89,7 +94,7 @@ func (v *visit) end() {
 	v.gate, v.set, v.w, v.r, v.phases, v.past = nil, nil, nil, nil, phases{}, nil
 	v.spot, v.client, v.found, v.call, v.out = spot{}, client{}, identity.Finding{}, sluice.Call{}, nil
 	v.preAdmission, v.siteAdmission, v.passed = sluice.Admission{}, sluice.Admission{}, sluice.Admission{}
-	v.levels, v.whole = nil, false
+	v.levels, v.whole, v.reply, v.outcome = nil, false, reply{}, ""
 	v.capability, v.stream, v.cancel, v.body = "", nil, nil, nil
 	visits.Put(v)
 }
@@ -104,11 +109,7 @@ func (v *visit) run() {
 		v.forward()
 		return
 	}
-	if v.past != nil {
-		v.client = v.past.client
-	} else {
-		v.client = v.set.clientOf(v.r)
-	}
+	v.locateClient()
 	if v.phases.preAuth && !v.preAuth() || v.past == nil && !v.bound() {
 		return
 	}
@@ -116,6 +117,18 @@ func (v *visit) run() {
 		return
 	}
 	v.forward()
+}
+
+// locateClient finds out where the request comes from, once at a gate.
+func (v *visit) locateClient() {
+	if v.past != nil {
+		v.client = v.past.client
+		return
+	}
+	v.client = v.set.clientOf(v.r)
+	if unclear := v.set.o.Observe.ClientUnclear; unclear != nil && v.client.Fallback != "" {
+		unclear(string(v.client.Fallback))
+	}
 }
 
 // clientOf says where a request comes from.

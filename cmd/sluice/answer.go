@@ -2,13 +2,14 @@ package main
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/gate"
 )
 
 // An answer is an explanation as it is printed and sent: what the gate says, with the
-// rules of both phases in one list.
+// rules of all phases in one list.
 type answer struct {
 	Method  string `json:"method"`
 	Target  string `json:"target"`
@@ -55,7 +56,7 @@ type pathAnswer struct {
 type ruleAnswer struct {
 	Rule    string        `json:"rule"`
 	Source  string        `json:"source,omitempty"`
-	Phase   string        `json:"phase,omitempty"` // "preauth" or "identity", if it is about the request
+	Phase   string        `json:"phase,omitempty"` // the kind of call that it is about, if it is about the request
 	Matched bool          `json:"matched"`
 	Why     string        `json:"why"`
 	Shadow  bool          `json:"shadow,omitempty"`
@@ -89,38 +90,47 @@ func newAnswer(q *question, e *gate.Explanation) *answer {
 		Caller: callerAnswer{e.Subject, e.Label, e.Tenant, e.Tier, e.Groups, e.CallerWhy},
 		Path:   pathAnswer{e.Path, e.Clean, e.Route, e.RouteWhy, e.Upstream, e.Cost, e.Capability},
 	}
-	last := e.PreAuth
-	if e.Identity != nil {
-		last = e.Identity
-	}
 	switch {
 	case e.Status == http.StatusUnauthorized:
 		a.Verdict = "refused"
 	case e.Problem != "":
 		a.Verdict = "malformed"
-	case last == nil:
+	case len(e.Asked) == 0:
 		a.Verdict = "not limited"
 	case e.Admitted():
 		a.Verdict = "admitted"
 	default:
 		a.Verdict = "refused"
 	}
-	if last == nil {
+	if len(e.Asked) == 0 {
 		return a
 	}
+	last := e.Asked[len(e.Asked)-1]
 	if r := last.Refusal; r != nil {
 		a.Refusal = &refusalWords{r.Reason.String(), r.Rule, r.Violated, r.RetryAfter.Milliseconds(), r.Permanent}
 	}
 	for i := range last.Rules {
-		x, phase := &last.Rules[i], "identity"
-		if e.Identity == nil {
-			phase = "preauth"
-		} else if e.PreAuth != nil && e.PreAuth.Rules[i].Matched && !x.Matched {
-			x, phase = &e.PreAuth.Rules[i], "preauth"
-		}
+		x, phase := part(e.Asked, i)
 		a.Rules = append(a.Rules, newRuleAnswer(x, phase, last.Admitted))
 	}
 	return a
+}
+
+// part returns what rule i does to a request, and in which phase: in the last of those
+// that it is about.
+func part(asked []gate.Asked, i int) (x *sluice.RuleExplanation, phase string) {
+	for _, a := range slices.Backward(asked) {
+		if i >= len(a.Rules) {
+			continue // a reload came between two questions
+		}
+		if x == nil || a.Rules[i].Matched || !x.Matched && a.Kind == "http" {
+			x, phase = &a.Rules[i], a.Kind
+		}
+		if x.Matched {
+			break
+		}
+	}
+	return x, phase
 }
 
 // newRuleAnswer says what a rule would take, if the request goes through.

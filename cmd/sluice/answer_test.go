@@ -16,13 +16,19 @@ func rule(id string, matched bool) sluice.RuleExplanation {
 	}}
 }
 
+// asked is one phase that admits.
+func asked(kind string, rules ...sluice.RuleExplanation) []gate.Asked {
+	return []gate.Asked{{Kind: kind, Explanation: &sluice.Explanation{Admitted: true, Rules: rules}}}
+}
+
 func TestAnswerMergesThePhases(t *testing.T) {
 	e := &gate.Explanation{
-		PreAuth:  &sluice.Explanation{Admitted: true, Rules: []sluice.RuleExplanation{rule("address", true), rule("every", true), rule("tier", false)}},
-		Identity: &sluice.Explanation{Admitted: true, Rules: []sluice.RuleExplanation{rule("address", false), rule("every", true), rule("tier", true)}},
+		Asked: asked("preauth", rule("address", true), rule("every", true), rule("tier", false), rule("open", false)),
 	}
+	e.Asked = append(e.Asked, asked("http", rule("address", false), rule("every", true), rule("tier", true), rule("open", false))...)
+	e.Asked = append(e.Asked, asked("stream", rule("address", false), rule("every", false), rule("tier", false), rule("open", true))...)
 	a := newAnswer(&question{}, e)
-	for i, want := range []string{"preauth", "identity", "identity"} {
+	for i, want := range []string{"preauth", "http", "http", "stream"} {
 		if r := a.Rules[i]; !r.Matched || r.Phase != want || r.Limits[0].After != 2 {
 			t.Errorf("rule %s is %+v; want it matched in phase %s, with 2 left", r.Rule, r, want)
 		}
@@ -37,11 +43,10 @@ func TestAnswerOfARefusalTakesNothing(t *testing.T) {
 	refused.Refused, refused.Limits[0].Level.Refused = true, true
 	e := &gate.Explanation{
 		Status: http.StatusTooManyRequests,
-		PreAuth: &sluice.Explanation{
-			Refusal: &sluice.Refusal{Reason: sluice.ReasonRate, Rule: "tier", Violated: []string{"tier"}, RetryAfter: 1500 * time.Millisecond},
-			Rules:   []sluice.RuleExplanation{rule("address", true), refused},
-		},
+		Asked:  asked("preauth", rule("address", true), refused),
 	}
+	e.Asked[0].Admitted = false
+	e.Asked[0].Refusal = &sluice.Refusal{Reason: sluice.ReasonRate, Rule: "tier", Violated: []string{"tier"}, RetryAfter: 1500 * time.Millisecond}
 	a := newAnswer(&question{}, e)
 	for _, r := range a.Rules {
 		if r.Phase != "preauth" || r.Limits[0].After != 3 {
@@ -65,8 +70,8 @@ func TestAnswerWhereNothingIsAsked(t *testing.T) {
 	}{
 		{"not limited", gate.Explanation{Path: "/free", Clean: true, Excluded: true}, "\nnot limited\n"},
 		{"malformed", gate.Explanation{Status: 400, Problem: "bad path"}, "400 Bad Request: bad path\nNothing is taken.\n"},
-		{"refused", gate.Explanation{Path: "/", Status: 401, Problem: "unknown key", PreAuth: &sluice.Explanation{Admitted: true}}, "\nrefused: 401 Unauthorized: unknown key\n"},
-		{"malformed", gate.Explanation{Path: "/", Status: 413, Problem: "too large", PreAuth: &sluice.Explanation{Admitted: true}}, "\nmalformed: 413 Request Entity Too Large: too large\n"},
+		{"refused", gate.Explanation{Path: "/", Status: 401, Problem: "unknown key", Asked: asked("preauth")}, "\nrefused: 401 Unauthorized: unknown key\n"},
+		{"malformed", gate.Explanation{Path: "/", Status: 413, Problem: "too large", Asked: asked("preauth")}, "\nmalformed: 413 Request Entity Too Large: too large\n"},
 	} {
 		a := newAnswer(&question{Method: "GET", Target: "/", From: "unix"}, &c.e)
 		var out strings.Builder

@@ -64,5 +64,16 @@ type Finding struct {
 	Err error
 }
 
+// kinds are the errors as metrics spell them.
+var kinds = map[error]string{
+	ErrUnknownKey: "unknown_key", ErrDisabled: "disabled", ErrExpired: "expired", ErrNotYet: "not_yet", ErrMalformed: "malformed",
+	ErrTooLong: "too_long", ErrAmbiguous: "ambiguous", ErrIssuer: "issuer", ErrAlgorithm: "algorithm", ErrCritical: "critical",
+	ErrAudience: "audience", ErrSignature: "signature", ErrRepeated: "repeated",
+}
+
+// Failure returns Err as a metric spells it: a word of a small set, empty if nothing
+// failed.
+func (f *Finding) Failure() string { return kinds[f.Err] }
+
 // Found reports whether there is a principal.
 func (f *Finding) Found() bool { return f.Principal.Subject != "" }
