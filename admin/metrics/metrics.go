@@ -7,6 +7,7 @@ package metrics
 
 import (
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -49,7 +50,7 @@ type Store struct {
 type Metrics struct {
 	registry *prometheus.Registry
 	tally    *tally.Tally
-	backend  func() string
+	timed    func() prometheus.Observer // of the store, which stays the same
 
 	requests  *prometheus.CounterVec
 	auth      *prometheus.CounterVec
@@ -69,18 +70,18 @@ type Metrics struct {
 func New(s Sources) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(), tally: s.Tally,
-		backend:  func() string { return s.Store().Backend },
 		requests: counters("http_responses_total", "Requests that were answered, by listener, class of status (1xx to 5xx) and final outcome.", "listener", "class", "outcome"),
-		auth:     counters("auth_failures_total", "Credentials that were refused, by kind.", "kind"),
-		fallback: counters("client_ip_fallback_total", "Requests whose client address was not in the headers it was looked for in, by reason; the peer's address was used.", "reason"),
+		auth:     counters("auth_failures_total", "Requests with a credential that failed, by kind of failure.", "kind"),
+		fallback: counters("client_ip_fallback_total", "Requests of trusted proxies whose header did not lead to the client, by reason; the last trusted hop was taken for it.", "reason"),
 		wait:     histograms("wait_time_seconds", "Time that callers stood in line, whatever came of it, by the first matching rule that has a queue.", waitBuckets, "rule"),
-		decision: histograms("decision_seconds", "Time a decision took, waiting not included, by store. The gate measures a sample.", decisionBuckets, "store"),
+		decision: histograms("decision_seconds", "Time of decisions that nobody waited for, by store: a sample of one in 64.", decisionBuckets, "store"),
 		tpm:      gauges("llm_tpm_usage", "LLM tokens in use of the provider's tightest token limit, as the last decision saw it.", "provider"),
 		rpm:      gauges("llm_rpm_usage", "LLM requests in use of the provider's tightest request limit, as the last decision saw it.", "provider"),
 		reloadOK: gauge("config_last_reload_successful", "1 if the last load of the configuration succeeded, 0 if it failed and an older one is in force."),
 		reloadAt: gauge("config_last_reload_timestamp_seconds", "When the configuration in force was loaded, in Unix seconds."),
 		config:   gauges("config_info", "1, with the hash of the configuration in force.", "hash"),
 	}
+	m.timed = sync.OnceValue(func() prometheus.Observer { return m.decision.WithLabelValues(s.Store().Backend) })
 	m.registry.MustRegister(
 		m.requests, m.auth, m.fallback, m.wait, m.decision, m.tpm, m.rpm, m.reloadOK, m.reloadAt, m.config,
 		newScrape(s), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
@@ -94,23 +95,23 @@ func (m *Metrics) Handler() http.Handler {
 }
 
 // Request counts an answered request of a listener. outcome is a word of the gate's own,
-// such as "allowed", "refused" or "bypassed".
+// "allowed", "refused", "rejected", "bypassed" or "failed".
 func (m *Metrics) Request(listener string, status int, outcome string) {
 	m.requests.WithLabelValues(m.listeners.known(listener), class(status), m.reasons.known(outcome)).Inc()
 }
 
-// AuthFailure counts a credential that was refused, by kind: "apikey", "jwt".
+// AuthFailure counts a request with a credential that failed, by kind: "unknown_key",
+// "expired", "signature".
 func (m *Metrics) AuthFailure(kind string) { m.auth.WithLabelValues(m.kinds.known(kind)).Inc() }
 
-// ClientIPFallback counts a request whose client address was not where it should be.
+// ClientIPFallback counts a request whose client could not be read from the header of a
+// trusted proxy.
 func (m *Metrics) ClientIPFallback(reason string) {
 	m.fallback.WithLabelValues(m.reasons.known(reason)).Inc()
 }
 
 // Decision notes how long a decision took.
-func (m *Metrics) Decision(d time.Duration) {
-	m.decision.WithLabelValues(m.backend()).Observe(d.Seconds())
-}
+func (m *Metrics) Decision(d time.Duration) { m.timed().Observe(d.Seconds()) }
 
 // Wait notes how long a caller stood in line at rule.
 func (m *Metrics) Wait(rule string, d time.Duration) {

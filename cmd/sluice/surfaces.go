@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/admin"
+	"github.com/sluicegate/sluice/admin/metrics"
 	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/gate"
 )
@@ -49,16 +50,17 @@ type server interface {
 // A gateServer is the inbound gate as a reverse proxy.
 type gateServer struct {
 	*gate.Server
-	gate  *gate.Gate
-	log   *slog.Logger
-	now   gate.Options // in force
-	tlsAt gate.TLS
+	gate    *gate.Gate
+	log     *slog.Logger
+	observe gate.Observer
+	now     gate.Options // in force
+	tlsAt   gate.TLS
 }
 
 func openGate(p *program, c *config.Config) (server, error) {
-	s := &gateServer{log: p.log, tlsAt: tlsOptions(&c.TLS)}
+	s := &gateServer{log: p.log, observe: observer(p.admin.Metrics()), tlsAt: tlsOptions(&c.TLS)}
 	var err error
-	if s.now, err = gateOptions(c, p.log); err != nil {
+	if s.now, err = s.options(c); err != nil {
 		return nil, err
 	}
 	if s.gate, err = gate.New(p.controller, s.now); err != nil {
@@ -70,6 +72,23 @@ func openGate(p *program, c *config.Config) (server, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// options are those of the file, and who is told what happens.
+func (s *gateServer) options(c *config.Config) (gate.Options, error) {
+	o, err := gateOptions(c, s.log)
+	o.Observe = s.observe
+	return o, err
+}
+
+// observer feeds the metrics that no decision shows.
+func observer(m *metrics.Metrics) gate.Observer {
+	return gate.Observer{
+		Answered:         func(status int, o gate.Outcome) { m.Request("gate", status, string(o)) },
+		CredentialFailed: m.AuthFailure,
+		ClientUnclear:    m.ClientIPFallback,
+		Decided:          m.Decision,
+	}
 }
 
 func inFront(c *config.Config) string {
@@ -87,7 +106,7 @@ func inFront(c *config.Config) string {
 
 // Reload reads keys, issuers and certificates anew.
 func (s *gateServer) Reload(c *config.Config) (undo func(), err error) {
-	next, err := gateOptions(c, s.log)
+	next, err := s.options(c)
 	if err != nil {
 		return nil, err
 	}
