@@ -71,8 +71,7 @@ func (s *Store) encode(b *batch) []byte {
 		s.encodeCell(&w, key, c)
 	}
 	for id := range b.grants {
-		if r, ok := s.memory.Record(id); ok {
-			w.grant(id, &r)
+		if s.memory.ViewRecord(id, func(r *ledger.Record) { w.grant(id, r) }) {
 			s.grants[id] = struct{}{}
 		} else {
 			w.forget(id)

@@ -2,6 +2,7 @@ package file
 
 import (
 	"context"
+	"slices"
 
 	"github.com/sluicegate/sluice/ledger"
 	"github.com/sluicegate/sluice/limit"
@@ -41,6 +42,15 @@ func newBatch() *batch {
 	return &batch{
 		cells: make(map[ledger.Key]change), grants: make(map[ledger.ID]struct{}), done: make(chan struct{}),
 	}
+}
+
+// reuse returns a new batch with the memory of b, which is over: those who waited for it
+// look at how it ended and at nothing else.
+func (b *batch) reuse() *batch {
+	clear(b.cells)
+	clear(b.grants)
+	clear(b.takes)
+	return &batch{cells: b.cells, grants: b.grants, takes: b.takes[:0], done: make(chan struct{})}
 }
 
 func (b *batch) empty() bool { return len(b.cells) == 0 && len(b.grants) == 0 && !b.owners }
@@ -150,7 +160,11 @@ func (s *Store) settleDown(ctx context.Context, cmd *ledger.Command) error {
 
 // undoOf is the command that takes back a Take.
 func undoOf(cmd *ledger.Command, res *ledger.Result) ledger.Command {
-	return ledger.Command{Op: ledger.Void, ID: cmd.ID, At: res.At, Steps: append([]ledger.Step(nil), cmd.Steps...)}
+	undo := ledger.Command{Op: ledger.Void, ID: cmd.ID, At: res.At}
+	if cmd.ID.Zero() { // else the record has them
+		undo.Steps = slices.Clone(cmd.Steps)
+	}
+	return undo
 }
 
 // note adds what a command has changed to the pending batch, and reports whether there

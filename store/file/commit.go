@@ -67,7 +67,7 @@ func (s *Store) flush() {
 		s.mu.Unlock()
 		return
 	}
-	s.pending = newBatch()
+	s.pending = s.spare
 	payload := s.encode(b)
 	at := stampNow(s.memory.Now())
 	s.mu.Unlock()
@@ -107,6 +107,7 @@ func (s *Store) written(b *batch) {
 			s.also(e.undo)
 		}
 	}
+	s.spare = b.reuse()
 }
 
 // failed refuses a batch, and the next with it, and takes back what their callers took.
@@ -128,6 +129,7 @@ func (s *Store) failed(b *batch, err error) {
 		s.pending.adopt(x)
 		s.conclude(x, s.refusal())
 	}
+	s.spare = newBatch()
 	for key := range b.cells { // the log does not hold what was to be written
 		if d, ok := s.cells[key]; ok {
 			s.cells[key] = onDisk{pool: d.pool}

@@ -98,6 +98,8 @@ type Store struct {
 	mu sync.Mutex
 	// pending gathers what the next write will hold.
 	pending *batch
+	// spare takes pending's place when that is written.
+	spare *batch
 	// unwritten finds the batch that holds a grant which the disk does not know yet.
 	unwritten map[ledger.ID]*batch
 	// cells and grants are what the disk knows.

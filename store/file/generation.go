@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/sluicegate/sluice/ledger"
 )
 
 // A log only grows, and most of what is in it has been overtaken. Now and then a new
@@ -63,8 +65,11 @@ func (s *Store) begin() (*generation, error) {
 	rand.Read(h.id[:])
 	g := &generation{path: s.path + ".tmp"}
 	var err error
-	g.journal, err = create(g.path, h)
-	return g, err
+	if g.journal, err = create(g.path, h); err != nil {
+		return nil, err
+	}
+	g.journal.filling = true
+	return g, nil
 }
 
 // fill writes the whole state into a generation, a little at a time. A cell that changes
@@ -93,9 +98,7 @@ func (s *Store) fill(g *generation) error {
 		}
 	}
 	for id := range s.grants {
-		if r, ok := s.memory.Record(id); ok {
-			w.grant(id, &r)
-		} else {
+		if !s.memory.ViewRecord(id, func(r *ledger.Record) { w.grant(id, r) }) {
 			delete(s.grants, id)
 		}
 		if err := pause(); err != nil {
@@ -151,6 +154,7 @@ func (s *Store) install(g *generation) error {
 			return err
 		}
 	}
+	g.journal.filling = false
 	if err := errors.Join(g.journal.reserve(reserveLeast), g.journal.commit(), g.journal.file.Sync()); err != nil {
 		return err
 	}

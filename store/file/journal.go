@@ -126,6 +126,8 @@ type journal struct {
 	confirmed, written position
 	size               int64 // of the file; what is beyond written is zeros
 	base               int64 // where the frames that hold everything end
+	filling            bool  // being filled: whatever is written is synced once, at the end
+	frame              []byte
 	// suspect is set when a sync has failed: the system may have dropped pages it could
 	// not write and say later that all is well.
 	suspect bool
@@ -150,8 +152,7 @@ func create(path string, h header) (*journal, error) {
 
 // put writes a frame behind what is written.
 func (j *journal) put(at stamp, payload []byte) error {
-	b := make([]byte, 0, frameHead+len(payload)+sumSize)
-	b = binary.LittleEndian.AppendUint32(b, frameMagic)
+	b := binary.LittleEndian.AppendUint32(j.frame[:0], frameMagic)
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(payload)))
 	b = binary.LittleEndian.AppendUint64(b, j.written.seq)
 	b = binary.LittleEndian.AppendUint64(b, uint64(at.now))
@@ -160,6 +161,7 @@ func (j *journal) put(at stamp, payload []byte) error {
 	b = append(b, payload...)
 	s := sumOf(j.written.sum[:], b)
 	b = append(b, s[:]...)
+	j.frame = b
 	if err := j.reserve(int64(len(b))); err != nil {
 		return err
 	}
@@ -175,8 +177,10 @@ func (j *journal) put(at stamp, payload []byte) error {
 
 const (
 	reserveLeast = 64 << 10
-	reserveMost  = 4 << 20
+	reserveMost  = 1 << 20
 )
+
+var zeros [reserveLeast]byte
 
 // reserve makes room for n more bytes. The room is zeros that have been written: a sync
 // of what then takes their place need not wait for the file system to note a new size,
@@ -184,11 +188,10 @@ const (
 // begun.
 func (j *journal) reserve(n int64) error {
 	need := j.written.end + n
-	if need <= j.size {
+	if need <= j.size || j.filling {
 		return nil
 	}
 	room := max(need-j.size, min(max(j.size/4, reserveLeast), reserveMost))
-	zeros := make([]byte, min(room, reserveMost))
 	for room > 0 {
 		b := zeros[:min(room, int64(len(zeros)))]
 		if _, err := j.file.WriteAt(b, j.size); err != nil {

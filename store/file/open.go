@@ -53,7 +53,7 @@ func open(path string, o Options) (_ *Store, err error) {
 	}()
 	s := &Store{
 		path: path, options: o, lock: lock,
-		pending: newBatch(), unwritten: make(map[ledger.ID]*batch),
+		pending: newBatch(), spare: newBatch(), unwritten: make(map[ledger.ID]*batch),
 		cells: make(map[ledger.Key]onDisk), grants: make(map[ledger.ID]struct{}),
 		wake: make(chan struct{}, 1), scanned: make(chan error, 1),
 		stop: make(chan struct{}), stopped: make(chan struct{}),
