@@ -150,12 +150,8 @@ func (s *Store) applyNamed(cmd *ledger.Command, res *ledger.Result) {
 func (s *Store) one(cmd *ledger.Command, res *ledger.Result) bool {
 	step := &cmd.Steps[0]
 	l := step.Limit
-	if cmd.Op == ledger.Release && !l.OnRelease() {
-		res.At = s.now()
-		return true
-	}
 	sl := s.shardOf(step.Key).table.Load().find(step.Key)
-	if sl == nil || !l.Narrow() {
+	if sl == nil || !l.Narrow() || cmd.Op == ledger.Release && !l.OnRelease() {
 		return false
 	}
 	for n := 0; ; n++ {
