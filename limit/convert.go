@@ -8,7 +8,8 @@ import (
 // Convert carries the state of a cell over from an earlier limit of the same rule.
 // What time has paid back by now is settled under the old numbers first; what is
 // still used stays used, in units, under the new ones. Rounding is against the caller
-// by less than one unit.
+// by less than one unit. Units that time would have brought back are not carried over to
+// Slots: no holder would release them.
 func (l Limit) Convert(from Limit, c Cell, now Micros) Cell {
 	if l == from {
 		return c
@@ -23,9 +24,15 @@ func (l Limit) Convert(from Limit, c Cell, now Micros) Cell {
 		}
 		return Cell{}
 	}
-	if from.Kind == l.Kind && l.Kind != KindSlots {
+	if from.Kind == l.Kind && l.Kind == KindSlots {
+		return c
+	}
+	if from.Kind == l.Kind {
 		owed := from.owed(&c, max(now, c.At))
 		return Cell{At: max(now, c.At), Used: mulDivUp(owed, int64(l.Per), int64(from.Per))}
+	}
+	if l.Kind == KindSlots {
+		return Cell{} // nobody will give back what time would have
 	}
 	return l.holding(from.used(&c, now), now)
 }
@@ -54,8 +61,6 @@ func (l Limit) holding(n int64, now Micros) Cell {
 		c.Used = addUnits(0, min(n, MaxCredits), int64(l.Per))
 	case KindWindow:
 		l.debit(&c, now, n)
-	case KindSlots:
-		c.Used = n
 	}
 	return c
 }

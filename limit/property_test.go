@@ -343,6 +343,12 @@ func TestConvertForgivesNothing(t *testing.T) {
 		if to.Kind == limit.KindCooldown || from.Kind == limit.KindCooldown || to.Kind == limit.KindPace {
 			return
 		}
+		if to.OnRelease() && !from.OnRelease() {
+			if got != (limit.Cell{}) {
+				t.Errorf("%v became %v with %+v: nobody will release it", from, to, got)
+			}
+			return
+		}
 		if to.Kind == limit.KindBucket {
 			used -= to.Max / int64(to.Per) // a bucket is early by what passes in a microsecond
 			used--
