@@ -23,6 +23,7 @@ func (k *compiler) identity() {
 			Limits: limits{l}, OnStoreError: failModes[p.OnStoreError], Volatile: true})
 		k.hidden(p, l.Limit)
 	}
+	k.site(id)
 	if f := &id.AuthFailures; f.Enabled {
 		l, ok := k.allowance(&f.Allowance)
 		if !ok {
@@ -31,6 +32,21 @@ func (k *compiler) identity() {
 		k.add(f, sluice.Rule{ID: "auth-failures", Match: sluice.Match{Is: is(KindAuthFailure)}, GroupBy: []sluice.Dimension{sluice.IP},
 			Limits: limits{l}, OnStoreError: sluice.FailOpen, Volatile: true})
 	}
+}
+
+// site makes the rule of an IPv6 site.
+func (k *compiler) site(id *Identity) {
+	s := id.PreAuthSite
+	if s == nil {
+		return
+	}
+	l, ok := k.allowance(&s.Allowance)
+	if !ok {
+		k.problem(&id.PreAuthSite, WarnMissing, "the site has no limit; give a rate, such as 50000/s")
+		return
+	}
+	k.add(&id.PreAuthSite, sluice.Rule{ID: "preauth-site", Match: sluice.Match{Is: is(KindPreAuthSite)}, GroupBy: []sluice.Dimension{sluice.IP},
+		Limits: limits{l}, OnStoreError: failModes[s.OnStoreError], Volatile: true})
 }
 
 // What an address may do before anything is verified, if the file does not say: more than
@@ -147,6 +163,7 @@ func (k *compiler) endpoint(e *Endpoint) {
 	if e.Headers != nil {
 		k.headers(e.Headers)
 	}
+	k.cost(&e.Cost)
 	k.bypassed(e)
 	if e.Replace {
 		k.replace = append(k.replace, e.ID)
@@ -164,6 +181,19 @@ func (k *compiler) endpoint(e *Endpoint) {
 	k.add(pick[any](k.given(&e.ID), &e.ID, e), sluice.Rule{ID: e.ID, Match: sluice.Match{Is: is(KindHTTP, sluice.Route, []string{e.ID})},
 		GroupBy: k.dimensions(&e.GroupBy, e.GroupBy), Limits: ls, Queue: k.queue(e.Queue, ls),
 		Shadow: e.Shadow, OnStoreError: failModes[e.OnStoreError]})
+}
+
+// cost checks keys that only some extractors use.
+func (k *compiler) cost(c *Cost) {
+	const array, rpc = "json-array-length", "json-rpc-calls"
+	switch {
+	case c.Pointer != "" && c.Extractor != array && c.Extractor != rpc:
+		k.problem(&c.Pointer, CodeConflict, "only the extractors %s and %s follow a pointer", array, rpc)
+	case c.Class != "" && (c.Pointer == "" || c.Extractor != rpc):
+		k.problem(&c.Class, CodeConflict, "a class needs the extractor %s and a pointer", rpc)
+	case c.Methods != nil && c.Extractor != rpc:
+		k.problem(&c.Methods, CodeConflict, "only the extractor %s knows methods", rpc)
+	}
 }
 
 // bypassed warns of an endpoint whose one path is excluded from limits.

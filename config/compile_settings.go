@@ -1,6 +1,7 @@
 package config
 
 import (
+	"net/url"
 	"slices"
 	"strings"
 
@@ -57,12 +58,19 @@ func (k *compiler) served(field any, section string) {
 
 func (k *compiler) admin() {
 	c := k.c
-	hasToken := !c.Admin.Token.IsZero() || c.Admin.TokenSHA256 != ""
+	a := &c.Admin
+	hasToken := !a.Token.IsZero() || a.TokenSHA256 != "" || !a.ReaderToken.IsZero() || a.ReaderTokenSHA256 != ""
 	if c.Listen.Admin != "" && !loopback(c.Listen.Admin) && !hasToken {
 		k.problem(&c.Listen.Admin, CodeExposed, "everybody who reaches %s could reset limits; listen on 127.0.0.1, or set admin.token", c.Listen.Admin)
 	}
-	if !c.Admin.Token.IsZero() && c.Admin.TokenSHA256 != "" {
-		k.problem(&c.Admin.TokenSHA256, CodeConflict, "the token is given already by admin.token; keep one")
+	if !a.Token.IsZero() && a.TokenSHA256 != "" {
+		k.problem(&a.TokenSHA256, CodeConflict, "the token is given already by admin.token; keep one")
+	}
+	if !a.ReaderToken.IsZero() && a.ReaderTokenSHA256 != "" {
+		k.problem(&a.ReaderTokenSHA256, CodeConflict, "the token is given already by admin.readerToken; keep one")
+	}
+	if !a.Token.IsZero() && a.Token == a.ReaderToken || a.TokenSHA256 != "" && a.TokenSHA256 == a.ReaderTokenSHA256 {
+		k.problem(pick[any](a.ReaderToken.IsZero(), &a.ReaderTokenSHA256, &a.ReaderToken), CodeConflict, "the reader has the token of the administrator; make another")
 	}
 }
 
@@ -95,13 +103,35 @@ func (k *compiler) credentials(id *Identity) {
 	if a := id.APIKeys; a != nil && a.File != "" && a.Secret.IsZero() {
 		k.problem(&a.Secret, CodeRequired, "is missing; a key file needs the secret that its digests were made with")
 	}
-	issuers := map[string]*string{}
-	for i := range id.JWT {
-		j := &id.JWT[i]
+	k.issuers(id.JWT)
+}
+
+// issuers checks that subjects of different issuers cannot be taken for each other.
+func (k *compiler) issuers(list []JWT) {
+	issuers, scopes := map[string]*string{}, map[string]*string{}
+	for i := range list {
+		j := &list[i]
 		if first, twice := issuers[j.Issuer]; twice {
 			k.problem(&j.Issuer, CodeDuplicate, "the issuer stands twice; the other is at %s", k.c.places[first].pos)
+			continue
 		}
 		issuers[j.Issuer] = &j.Issuer
+		if len(list) == 1 {
+			return
+		}
+		field, scope := &j.Name, j.Name
+		if u, err := url.Parse(j.Issuer); err == nil && scope == "" {
+			field, scope = &j.Issuer, u.Hostname()
+		}
+		first, twice := scopes[scope]
+		switch {
+		case scope == "":
+			k.problem(&j.Issuer, CodeRequired, "has no host that could tell its subjects from those of other issuers; give it a name")
+		case twice:
+			k.problem(field, CodeDuplicate, "the issuer at %s is called %q too, so that their subjects would be the same callers; give this one another name",
+				k.c.places[first].pos, scope)
+		}
+		scopes[scope] = &j.Issuer
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 var formats = map[string]func(string) (Code, error){
 	"address":   checkAddress,
 	"dimension": checkDimension,
+	"pointer":   word(CodeValue, `^/`, "a JSON pointer; it begins with a slash"),
 	"env":       word(CodeValue, `^[A-Za-z_][A-Za-z0-9_]*$`, "the name of an environment variable"),
 	"header":    word(CodeValue, "^[A-Za-z0-9!#$%&'*+.^_`|~-]+$", "the name of a header"),
 	"host":      word(CodeValue, `^(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$`, `a host such as "api.example.com" or "*.example.com", without a port`),

@@ -68,6 +68,16 @@ type Cost struct {
 	// What is counted in the body: elements of a JSON array, top-level fields of a
 	// GraphQL document (an alias is one more), or calls of a JSON-RPC batch.
 	Extractor string `key:"extractor" enum:"json-array-length|graphql-aliases|json-rpc-calls"`
+	// Where the array is that is counted: a JSON pointer such as /data/items. With
+	// json-rpc-calls it starts at a call's params and leads to the calls that a wrapping tool
+	// makes. Absent is the body itself, or no wrapping tool.
+	Pointer string `key:"pointer" format:"pointer"`
+	// With json-rpc-calls and pointer: where an element of the array names its tool, such as
+	// /tool. Absent is the wrapping tool's own name.
+	Class string `key:"class" format:"pointer"`
+	// With json-rpc-calls: how many calls a method or tool counts as. One that is not listed
+	// counts as one. Absent lets ping, initialize and notifications count as none.
+	Methods []Weight `key:"methods" keyed:"Name"`
 	// The most a request counts as.
 	Max int64 `key:"max" default:"1000" min:"1"`
 	// What a body is that is longer than bounds.inspectBytes: it counts as max, or is refused with 413.
@@ -93,6 +103,13 @@ type Share struct {
 	Name string
 	// The number.
 	N int64 `key:"n" required:"true" min:"1"`
+}
+
+// Weight is what something counts as, by name, written as "name: 3".
+type Weight struct {
+	Name string
+	// How many calls; zero is free.
+	N int64 `key:"n" required:"true" min:"0"`
 }
 
 // Upstream is a server behind the gate.
@@ -157,6 +174,8 @@ type Bounds struct {
 	IdleTimeout time.Duration `key:"idleTimeout" default:"120s"`
 	// The most connections of one address. Absent is unlimited.
 	ConnectionsPerIP *int64 `key:"connectionsPerIp" min:"1"`
+	// The most requests at once on one HTTP/2 connection.
+	ConcurrentStreams int64 `key:"concurrentStreams" default:"250" min:"1" max:"65536"`
 }
 
 // Headers says what the answers say about limits.
@@ -186,6 +205,12 @@ type CORS struct {
 // Streams limits long answers, each kind alone and all together; every limit applies.
 type Streams struct {
 	Stream
+	// Whether a WebSocket that sends more messages than it may is closed, with code 1008.
+	// Otherwise the messages over the limit are dropped.
+	CloseOverLimit bool `key:"closeOverLimit"`
+	// How a WebSocket is refused: with an HTTP status, which browsers hide, or by accepting
+	// it and closing it with code 1013, which they show.
+	WSRefusal string `key:"wsRefusal" enum:"http|accept-then-close" default:"http"`
 	// Server-sent events alone.
 	SSE Stream `key:"sse"`
 	// WebSockets alone.

@@ -28,6 +28,9 @@ type Root struct {
 	MCPPaths []MCPPath `key:"mcpPaths"`
 	// How request paths are read.
 	Paths Paths `key:"paths"`
+	// What X-HTTP-Method-Override and its like mean: they are removed, or they pass and a POST
+	// that names PUT, PATCH or DELETE is limited as that.
+	MethodOverride string `key:"methodOverride" enum:"strip|honour" default:"strip"`
 	// The most a request may be or take.
 	Bounds Bounds `key:"bounds"`
 	// What the answers say about limits.
@@ -70,7 +73,7 @@ type Listen struct {
 	MCP string `key:"mcp" format:"address"`
 	// The decision service.
 	Decide string `key:"decide" format:"address"`
-	// Administration. Beyond loopback it needs admin.token or admin.tokenSha256.
+	// Administration. Beyond loopback it needs a token, see admin.
 	Admin string `key:"admin" format:"address"`
 }
 
@@ -132,6 +135,12 @@ type Admin struct {
 	Token Secret `key:"token" secret:"only"`
 	// Instead of the token: its SHA-256, 64 hexadecimal digits, as `sluice key new --admin` prints it.
 	TokenSHA256 string `key:"tokenSha256" format:"sha256"`
+	// A bearer token that may read and change nothing.
+	ReaderToken Secret `key:"readerToken" secret:"only"`
+	// Instead of the reader's token: its SHA-256.
+	ReaderTokenSHA256 string `key:"readerTokenSha256" format:"sha256"`
+	// Whether the page hides most of each address and name.
+	Mask bool `key:"mask"`
 	// Further values of the Host header that are answered, beside loopback names and the listen address.
 	AllowedHosts []string `key:"allowedHosts"`
 }

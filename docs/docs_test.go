@@ -89,7 +89,7 @@ func TestConfigurationsLoad(t *testing.T) {
 	secret := strings.Repeat("s3cret-", 8)
 	for _, b := range blocks(t, "yaml") {
 		o := config.Options{
-			Env: func(string) (string, bool) { return secret, true },
+			Env: func(name string) (string, bool) { return secret + name, true }, // each its own
 			ReadFile: func(path string) ([]byte, error) {
 				switch filepath.Base(path) {
 				case "base.yaml":

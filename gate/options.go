@@ -201,8 +201,8 @@ type MethodOverride uint8
 const (
 	// StripOverride removes them before they reach the application.
 	StripOverride MethodOverride = iota
-	// HonourOverride lets them pass. The call is then limited as the method they name,
-	// and as the request's own.
+	// HonourOverride lets them pass. A POST that names PUT, PATCH or DELETE is limited as
+	// that method; no other override is believed.
 	HonourOverride
 )
 

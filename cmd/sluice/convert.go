@@ -44,12 +44,16 @@ func gateOptions(c *config.Config, log *slog.Logger) (gate.Options, error) {
 		Problem:  problemOptions(c.Problem.Type),
 		CORS:     wire.CORS{Origins: c.CORS.Origins, Expose: c.CORS.Expose},
 		Streams: gate.Streams{
+			CloseOverLimit:  c.Streams.CloseOverLimit,
+			AcceptThenClose: c.Streams.WSRefusal == "accept-then-close",
+
 			SSE:       gate.Stream{MaxDuration: shorter(c.Streams.MaxDuration, c.Streams.SSE.MaxDuration)},
 			MCP:       gate.Stream{MaxDuration: shorter(c.Streams.MaxDuration, c.Streams.MCP.MaxDuration)},
 			WebSocket: gate.Stream{MaxDuration: shorter(c.Streams.MaxDuration, c.Streams.WebSocket.MaxDuration)},
 		},
-		Upstreams: upstreamOptions(c.Upstreams),
-		Logger:    log,
+		MethodOverride: overrides[c.MethodOverride],
+		Upstreams:      upstreamOptions(c.Upstreams),
+		Logger:         log,
 	}
 	if o.Headers, err = headersOptions(&c.Headers); err != nil {
 		return o, err
@@ -74,6 +78,8 @@ func gateOptions(c *config.Config, log *slog.Logger) (gate.Options, error) {
 var slashes = map[route.EncodedSlash]gate.EncodedSlash{
 	route.Separator: gate.SlashSeparates, route.Literal: gate.SlashLiteral, route.Reject: gate.SlashRefused,
 }
+
+var overrides = map[string]gate.MethodOverride{"strip": gate.StripOverride, "honour": gate.HonourOverride}
 
 // shorter returns the shorter of two bounds, of which zero is none.
 func shorter(a, b time.Duration) time.Duration {
@@ -148,14 +154,22 @@ var extractors = map[string]cost.Extractor{
 	"": cost.None, "json-array-length": cost.JSONArray, "graphql-aliases": cost.GraphQL, "json-rpc-calls": cost.JSONRPC,
 }
 
-func endpointOptions(e *config.Endpoint, b *config.Bounds) (gate.Endpoint, error) {
-	o := gate.Endpoint{
-		ID: e.ID, Pattern: e.PathPattern, Methods: e.Methods, Hosts: e.Hosts,
-		Cost: cost.Options{
-			Calls: &e.Cost.Calls, Extractor: extractors[e.Cost.Extractor], Max: e.Cost.Max,
-			Inspect: b.InspectBytes, RefuseOversize: e.Cost.OnOversize == "refuse",
-		},
+func costOptions(c *config.Cost, b *config.Bounds) cost.Options {
+	o := cost.Options{
+		Calls: &c.Calls, Extractor: extractors[c.Extractor], Pointer: c.Pointer, Class: c.Class, Max: c.Max,
+		Inspect: b.InspectBytes, RefuseOversize: c.OnOversize == "refuse",
 	}
+	if c.Methods != nil { // an empty map weighs everything as one
+		o.Methods = map[string]int64{}
+	}
+	for _, m := range c.Methods {
+		o.Methods[m.Name] = m.N
+	}
+	return o
+}
+
+func endpointOptions(e *config.Endpoint, b *config.Bounds) (gate.Endpoint, error) {
+	o := gate.Endpoint{ID: e.ID, Pattern: e.PathPattern, Methods: e.Methods, Hosts: e.Hosts, Cost: costOptions(&e.Cost, b)}
 	if e.Headers == nil {
 		return o, nil
 	}
@@ -168,6 +182,7 @@ func boundsOptions(b *config.Bounds) gate.Bounds {
 	o := gate.Bounds{
 		HeaderBytes: int(b.HeaderBytes), BodyBytes: b.BodyBytes,
 		HeaderTimeout: b.HeaderTimeout, BodyTimeout: b.BodyTimeout, IdleTimeout: b.IdleTimeout,
+		ConcurrentStreams: int(b.ConcurrentStreams),
 	}
 	if b.ConnectionsPerIP != nil {
 		o.ConnectionsPerIP = int(*b.ConnectionsPerIP)
@@ -230,15 +245,28 @@ func tlsOptions(t *config.TLS) gate.TLS {
 }
 
 // adminTokens are who may administer from where. None means this machine alone.
-func adminTokens(a *config.Admin) ([]admin.Token, error) {
-	switch {
-	case !a.Token.IsZero():
-		return []admin.Token{admin.NewToken("admin", a.Token.Reveal(), admin.Operator)}, nil
-	case a.TokenSHA256 != "":
-		t, err := admin.ParseToken("admin", a.TokenSHA256, admin.Operator)
-		return []admin.Token{t}, err
+func adminTokens(a *config.Admin) (tokens []admin.Token, err error) {
+	for _, t := range []struct {
+		name   string
+		secret config.Secret
+		digest string
+		role   admin.Role
+	}{
+		{"admin", a.Token, a.TokenSHA256, admin.Operator},
+		{"reader", a.ReaderToken, a.ReaderTokenSHA256, admin.Reader},
+	} {
+		switch {
+		case !t.secret.IsZero():
+			tokens = append(tokens, admin.NewToken(t.name, t.secret.Reveal(), t.role))
+		case t.digest != "":
+			token, err := admin.ParseToken(t.name, t.digest, t.role)
+			if err != nil {
+				return nil, err
+			}
+			tokens = append(tokens, token)
+		}
 	}
-	return nil, nil
+	return tokens, nil
 }
 
 // recentEvents says none as the administration does: below zero.

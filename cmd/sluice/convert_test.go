@@ -34,18 +34,19 @@ anonymousTier: gold
 tiers: {gold: 90/min burst 7}
 endpoints:
   - {id: batch, path: /batch, methods: [POST], hosts: [api.example], limit: 30/min burst 5, headers: {families: draft-7, when: near, upstream: min},
-     cost: {calls: 2, extractor: json-array-length, max: 9, onOversize: refuse}}
+     cost: {calls: 2, extractor: json-rpc-calls, pointer: /arguments/calls, class: /tool, methods: {ping: 0, search: 3}, max: 9, onOversize: refuse}}
 excludedPaths: [/free]
 upstreams:
   - {name: app, url: "http://127.0.0.1:1", paths: [/**], hosts: [api.example], preserveHost: true, connectTimeout: 1s, responseTimeout: 2s,
      idleTimeout: 3s, maxConnections: 4, caFile: ca.pem}
 mcpPaths: [{path: /mcp, jsonRpcCode: -32000, status: 429}]
 paths: {encodedSlash: reject, caseInsensitive: true, unclean: reject, forward: canonical}
-bounds: {headerBytes: 2048, bodyBytes: 10, inspectBytes: 20, headerTimeout: 1s, bodyTimeout: 2s, idleTimeout: 3s, connectionsPerIp: 5}
+bounds: {headerBytes: 2048, bodyBytes: 10, inspectBytes: 20, headerTimeout: 1s, bodyTimeout: 2s, idleTimeout: 3s, connectionsPerIp: 5, concurrentStreams: 6}
 headers: {families: off, when: refused, upstream: keep}
 problem: {type: "https://problems.example/limit"}
 cors: {origins: ["https://app.example"], expose: [Retry-After]}
-streams: {maxDuration: 1h, sse: {maxDuration: 1m}, websocket: {maxDuration: 2h}}
+streams: {closeOverLimit: true, wsRefusal: accept-then-close, maxDuration: 1h, sse: {maxDuration: 1m}, websocket: {maxDuration: 2h}}
+methodOverride: honour
 tls: {certFile: c.pem, keyFile: k.pem, clientCaFile: a.pem, minVersion: "1.3"}
 `
 
@@ -90,19 +91,26 @@ func TestGateOptions(t *testing.T) {
 		Paths:         gate.Paths{EncodedSlash: gate.SlashRefused, FoldCase: true, RefuseUnclean: true, ForwardCanonical: true},
 		Endpoints: []gate.Endpoint{{
 			ID: "batch", Pattern: "/batch", Methods: []string{"POST"}, Hosts: []string{"api.example"},
-			Cost:    cost.Options{Calls: new(int64(2)), Extractor: cost.JSONArray, Max: 9, Inspect: 20, RefuseOversize: true},
+			Cost: cost.Options{
+				Calls: new(int64(2)), Extractor: cost.JSONRPC, Pointer: "/arguments/calls", Class: "/tool", Methods: map[string]int64{"ping": 0, "search": 3},
+				Max: 9, Inspect: 20, RefuseOversize: true,
+			},
 			Headers: &gate.Headers{Families: []wire.Family{wire.Draft7}, When: wire.Near, Merge: gate.Least},
 		}},
 		Excluded: []string{"/free"},
 		MCP:      []gate.MCP{{Pattern: "/mcp", Code: -32000, Status: 429}},
 		Bounds: gate.Bounds{
 			HeaderBytes: 2048, BodyBytes: new(int64(10)), HeaderTimeout: time.Second, BodyTimeout: 2 * time.Second,
-			IdleTimeout: 3 * time.Second, ConnectionsPerIP: 5,
+			IdleTimeout: 3 * time.Second, ConnectionsPerIP: 5, ConcurrentStreams: 6,
 		},
 		Headers: gate.Headers{Families: []wire.Family{}, When: wire.Refused, Merge: gate.Keep},
 		Problem: wire.Problem{Type: "https://problems.example/limit"},
 		CORS:    wire.CORS{Origins: []string{"https://app.example"}, Expose: []string{"Retry-After"}},
-		Streams: gate.Streams{SSE: gate.Stream{MaxDuration: time.Minute}, MCP: gate.Stream{MaxDuration: time.Hour}, WebSocket: gate.Stream{MaxDuration: time.Hour}},
+		Streams: gate.Streams{
+			SSE: gate.Stream{MaxDuration: time.Minute}, MCP: gate.Stream{MaxDuration: time.Hour}, WebSocket: gate.Stream{MaxDuration: time.Hour},
+			CloseOverLimit: true, AcceptThenClose: true,
+		},
+		MethodOverride: gate.HonourOverride,
 		Upstreams: []upstream.Options{{
 			Name: "app", URL: "http://127.0.0.1:1", Paths: []string{"/**"}, Hosts: []string{"api.example"}, PreserveHost: true,
 			ConnectTimeout: time.Second, ResponseTimeout: 2 * time.Second, IdleTimeout: 3 * time.Second, MaxConnections: 4, CAFile: filepath.Join(dir, "ca.pem"),
@@ -118,6 +126,35 @@ func TestGateOptions(t *testing.T) {
 		CertFile: filepath.Join(dir, "c.pem"), KeyFile: filepath.Join(dir, "k.pem"), ClientCAFile: filepath.Join(dir, "a.pem"), MinVersion: tls.VersionTLS13,
 	}); got != want {
 		t.Errorf("TLS is %+v, want %+v", got, want)
+	}
+}
+
+func TestMethodsOfACost(t *testing.T) {
+	for text, want := range map[string]map[string]int64{
+		"json-rpc-calls":                          nil, // the housekeeping of MCP is free
+		"json-rpc-calls, methods: {}":             {},
+		"json-rpc-calls, methods: {ping: {n: 2}}": {"ping": 2},
+	} {
+		c, _ := loadText(t, "endpoints: [{path: /mcp, limit: 1/s, cost: {extractor: "+text+"}}]")
+		if got := costOptions(&c.Endpoints[0].Cost, &c.Bounds).Methods; !reflect.DeepEqual(got, want) {
+			t.Errorf("of %q methods are %#v, want %#v", text, got, want)
+		}
+	}
+}
+
+func TestAdminTokens(t *testing.T) {
+	const digest = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08" // of "test"
+	operator, reader := admin.NewToken("admin", "0123456789abcdefghijklmnopqrstuv", admin.Operator), admin.NewToken("reader", "test", admin.Reader)
+	for text, want := range map[string][]admin.Token{
+		"{}":                     nil,
+		"{token: \"${SECRET}\"}": {operator},
+		"{token: \"${SECRET}\", readerTokenSha256: " + digest + "}": {operator, reader},
+		"{readerTokenSha256: " + digest + "}":                       {reader},
+	} {
+		c, _ := loadText(t, "admin: "+text)
+		if got, err := adminTokens(&c.Admin); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("of %s the tokens are %v, %v", text, got, err)
+		}
 	}
 }
 

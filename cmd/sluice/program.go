@@ -124,6 +124,7 @@ func (p *program) openAdmin(c *config.Config) (err error) {
 		Ready:    p.ready,
 		Draining: p.draining.Load,
 		Hosts:    c.Admin.AllowedHosts,
+		Mask:     c.Admin.Mask,
 		Recent:   recentEvents(c.Observability.RecentEvents),
 		Version:  thisBuild().Version,
 		Logger:   p.log,

@@ -128,6 +128,7 @@ func unchanging(old, c *config.Config) error {
 		{"bounds.headerBytes", old.Bounds.HeaderBytes, c.Bounds.HeaderBytes},
 		{"bounds.headerTimeout", old.Bounds.HeaderTimeout, c.Bounds.HeaderTimeout},
 		{"bounds.idleTimeout", old.Bounds.IdleTimeout, c.Bounds.IdleTimeout},
+		{"bounds.concurrentStreams", old.Bounds.ConcurrentStreams, c.Bounds.ConcurrentStreams},
 		{"bounds.connectionsPerIp", old.Bounds.ConnectionsPerIP, c.Bounds.ConnectionsPerIP},
 		{"observability.logFormat", old.Observability.LogFormat, c.Observability.LogFormat},
 		{"observability.recentEvents", old.Observability.RecentEvents, c.Observability.RecentEvents},
