@@ -7,9 +7,9 @@
 //
 // A request is decided in two phases. Before anything is verified, the client's address
 // has a limit of its own, so that a flood of bad credentials is cheap to refuse: a call
-// of kind "preauth", and for the /48 of an IPv6 client one of kind "preauth-site". Then the caller is identified, by an API key, a token, a tenant or
-// else its address, and the policy's rules for calls of kind "http" are asked, all or
-// nothing. A failed credential debits a call of kind "auth-failure" to the address. A
+// of kind "preauth", and for the /48 of an IPv6 client one of kind "preauth-site". Then
+// the caller is identified, by an API key, a token, a tenant or else its address, and the
+// policy's rules for calls of kind "http" are asked, all or nothing. A failed credential debits a call of kind "auth-failure" to the address. A
 // stream of server-sent events or a WebSocket also holds a call of kind "stream" while
 // it lasts, and each message of a WebSocket is a call of kind "frame". Calls of kinds
 // other than "http" and "auth-failure" are made only if the policy has rules that name
@@ -52,7 +52,7 @@ type Gate struct {
 // New returns a gate in front of ctl, or says what is wrong with the options.
 func New(ctl *sluice.Controller, o Options) (*Gate, error) {
 	g := &Gate{ctl: ctl, suspects: lately.New[string](maxSuspects, suspectFor)}
-	s, err := newSetup(o)
+	s, err := newSetup(o, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func New(ctl *sluice.Controller, o Options) (*Gate, error) {
 func (g *Gate) Reload(o Options) error {
 	g.reload.Lock()
 	defer g.reload.Unlock()
-	s, err := newSetup(o)
+	s, err := newSetup(o, g.current.Load())
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -50,9 +49,17 @@ func NewServer(g *Gate, h http.Handler, t TLS) (*Server, error) {
 		IdleTimeout:       orElse(b.IdleTimeout, 2*time.Minute),
 		MaxHeaderBytes:    orElse(b.HeaderBytes, 32<<10),
 		ConnState:         s.conns.watch,
-		ErrorLog:          slog.NewLogLogger(logger(o.Logger).Handler(), slog.LevelDebug),
+		ErrorLog:          ErrorLog(logger(o.Logger)),
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: orElse(b.ConcurrentStreams, 250)},
 		// No WriteTimeout: it would end every stream.
+	}
+	if s.tls.Load() != nil {
+		s.http.TLSConfig = &tls.Config{
+			NextProtos: []string{"h2", "http/1.1"},
+			// Asked for every connection, so that a reloaded certificate counts.
+			GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return s.tls.Load(), nil },
+			GetCertificate:     func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &s.tls.Load().Certificates[0], nil },
+		}
 	}
 	return s, nil
 }
@@ -101,16 +108,10 @@ func (s *Server) ReloadTLS(t TLS) error {
 }
 
 // Serve accepts connections on l until Shutdown, and then returns
-// [http.ErrServerClosed].
+// [http.ErrServerClosed]. It may be called for several listeners at the same time.
 func (s *Server) Serve(l net.Listener) error {
 	if s.tls.Load() == nil {
 		return s.http.Serve(l)
-	}
-	s.http.TLSConfig = &tls.Config{
-		NextProtos: []string{"h2", "http/1.1"},
-		// Asked for every connection, so that a reloaded certificate counts.
-		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return s.tls.Load(), nil },
-		GetCertificate:     func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &s.tls.Load().Certificates[0], nil },
 	}
 	return s.http.ServeTLS(l, "", "")
 }

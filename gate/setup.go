@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 
 	"github.com/sluicegate/sluice/gate/cost"
 	"github.com/sluicegate/sluice/gate/identity"
@@ -46,17 +47,13 @@ type mcpPath struct {
 	MCP
 }
 
-func newSetup(o Options) (_ *setup, err error) {
+// newSetup builds a setup. before is the one that it replaces, or nil.
+func newSetup(o Options, before *setup) (_ *setup, err error) {
 	s := &setup{o: o, log: logger(o.Logger), paths: route.Options{
 		EncodedSlash: route.EncodedSlash(o.Paths.EncodedSlash),
 		FoldCase:     o.Paths.FoldCase,
 	}}
-	if s.clients, err = clientip.New(clientip.Options{
-		Header: o.ClientIP.Header, Trusted: o.ClientIP.Trusted, Hops: o.ClientIP.Hops,
-		TrustUnix: o.ClientIP.TrustUnix, NAT64: o.ClientIP.NAT64,
-		IPv4Bits: o.ClientIP.IPv4Prefix, IPv6Bits: o.ClientIP.IPv6Prefix,
-		Warn: func(w clientip.Warning) { s.log.Warn("gate: "+w.Text, "code", w.Code) },
-	}); err != nil {
+	if s.clients, err = s.resolver(before); err != nil {
 		return nil, err
 	}
 	if err := s.addPaths(); err != nil {
@@ -77,6 +74,20 @@ func newSetup(o Options) (_ *setup, err error) {
 	s.guard = newGuard(s.callers.TenantHeader())
 	s.ordinary = s.claimless()
 	return s, nil
+}
+
+// resolver finds clients. Where nothing about them has changed it is the one before, which
+// knows what it has warned of.
+func (s *setup) resolver(before *setup) (*clientip.Resolver, error) {
+	o := &s.o.ClientIP
+	if before != nil && before.log == s.log && reflect.DeepEqual(before.o.ClientIP, *o) {
+		return before.clients, nil
+	}
+	return clientip.New(clientip.Options{
+		Header: o.Header, Trusted: o.Trusted, Hops: o.Hops, TrustUnix: o.TrustUnix,
+		NAT64: o.NAT64, IPv4Bits: o.IPv4Prefix, IPv6Bits: o.IPv6Prefix,
+		Warn: func(w clientip.Warning) { s.log.Warn("gate: "+w.Text, "code", w.Code) },
+	})
 }
 
 // addPaths reads everything that has a pattern.

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"io"
 	"log/slog"
 
@@ -20,19 +18,6 @@ func newLogger(w io.Writer, format string, level slog.Leveler) *slog.Logger {
 		return slog.New(slog.NewJSONHandler(w, o))
 	}
 	return slog.New(slog.NewTextHandler(w, o))
-}
-
-// A serverLog takes the lines of [http.Server]. A panic is a mistake of ours; the rest is
-// what strangers do to a port.
-type serverLog struct{ log *slog.Logger }
-
-func (l serverLog) Write(line []byte) (int, error) {
-	level := slog.LevelDebug
-	if bytes.HasPrefix(line, []byte("http: panic")) {
-		level = slog.LevelError
-	}
-	l.log.Log(context.Background(), level, string(bytes.TrimSpace(line)))
-	return len(line), nil
 }
 
 // warn logs what looks wrong with a configuration.

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -148,7 +147,7 @@ func openAdmin(p *program, _ *config.Config) (server, error) {
 		ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    32 << 10,
-		ErrorLog:          log.New(serverLog{p.log}, "", 0),
+		ErrorLog:          gate.ErrorLog(p.log),
 	}}, nil
 }
 
