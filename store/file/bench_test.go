@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -33,6 +34,39 @@ func BenchmarkReservation(b *testing.B) {
 			b.ReportMetric(syncs, "disk-syncs/s")
 			b.ReportMetric(rate/(syncs*float64(callers)), "of-disk")
 			b.ReportMetric(float64(s.Stats().Confirmed)/float64(s.Stats().Writes), "callers/write")
+		})
+	}
+}
+
+// BenchmarkRecords measures a reservation of one caller while the store holds so many
+// records, which must make no difference.
+func BenchmarkRecords(b *testing.B) {
+	for _, records := range []int{10, 1000, 100_000, 1_000_000} {
+		b.Run(fmt.Sprint(records), func(b *testing.B) {
+			s := openStore(b, filepath.Join(b.TempDir(), "ledger"), file.Options{MaxRecords: 1 << 30, MaxCells: 1 << 23})
+			const together = 1000
+			for i := 0; i < records; i += together {
+				var cmds []ledger.Command
+				for k := range min(together, records-i) {
+					cmds = append(cmds, reservation(uint64(1<<31+i+k))...)
+				}
+				if err := s.Apply(context.Background(), cmds, make([]ledger.Result, len(cmds))); err != nil {
+					b.Fatal(err)
+				}
+			}
+			took := make([]time.Duration, 0, b.N)
+			b.ResetTimer()
+			for i := range b.N {
+				start := time.Now()
+				if err := s.Apply(context.Background(), reservation(uint64(i)), make([]ledger.Result, 1)); err != nil {
+					b.Fatal(err)
+				}
+				took = append(took, time.Since(start))
+			}
+			b.StopTimer()
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-µs")
+			b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs")
 		})
 	}
 }

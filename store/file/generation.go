@@ -24,6 +24,7 @@ type generation struct {
 	// spoilt is set if a write to the old log failed: a cell may have been read with what
 	// was taken back since.
 	spoilt bool
+	synced int64 // how much of the file has been synced
 }
 
 type tailFrame struct {
@@ -33,6 +34,10 @@ type tailFrame struct {
 
 // scanRecords is how many cells are read while callers wait, about 50 µs.
 const scanRecords = 256
+
+// syncBytes are written to a generation before they are synced. All at once at the end
+// would keep the disk from the callers for as long as that takes.
+const syncBytes = 256 << 10
 
 // renew begins a generation in the background when the log has grown enough. Only the
 // writer calls it.
@@ -105,12 +110,8 @@ func (s *Store) fill(g *generation) error {
 			return err
 		}
 	}
-	if err := s.unlocked(g, &w); err != nil {
-		return err
-	}
-	s.mu.Unlock()
-	defer s.mu.Lock()
-	return datasync(g.journal.file) // so that the writer's own sync of it is short
+	g.synced = 0
+	return s.unlocked(g, &w)
 }
 
 // unlocked writes what was gathered while callers may go on.
@@ -120,6 +121,10 @@ func (s *Store) unlocked(g *generation, w *writer) error {
 	defer s.mu.Lock()
 	err := g.journal.put(at, *w)
 	*w = (*w)[:0]
+	if err == nil && g.journal.written.end-g.synced > syncBytes {
+		g.synced = g.journal.written.end
+		err = datasync(g.journal.file)
+	}
 	return err
 }
 

@@ -1,0 +1,103 @@
+package file_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/ledger"
+	"github.com/sluicegate/sluice/limit"
+	"github.com/sluicegate/sluice/store/file"
+)
+
+// TestTrafficDoesNotFillTheLedger is C-W1: a million calls within an hour, with the
+// default bounds, about rules that keep rates.
+func TestTrafficDoesNotFillTheLedger(t *testing.T) {
+	r := rule("rate", limit.Window(2_000_000, limit.Hour))
+	r.Volatile = true
+	o := mustOffice(t, freshPath(t), file.Options{}, r)
+	writes := o.store.Stats().Writes
+	var d sluice.Decision
+	for i := range 1_000_000 {
+		ok, err := o.Try(context.Background(), &alice, &d)
+		if err != nil || !ok {
+			t.Fatalf("C-W1 call %d: %v, %v", i, d.Refusal(), err)
+		}
+	}
+	if st := o.store.Stats(); st.Writes != writes || st.Grants != 0 {
+		t.Errorf("C-W1, C-85 %d writes and %d records, want none", st.Writes-writes, st.Grants)
+	}
+}
+
+// TestFinishedCallsLeaveDebitsAlone is D15: ten times as many finished calls as there may
+// be open ones, each with an ID.
+func TestFinishedCallsLeaveDebitsAlone(t *testing.T) {
+	path, options := freshPath(t), file.Options{MaxRecords: 100}
+	d := newDesk(t, path, options)
+	window, slots := step(1, limit.Window(2000, limit.Day), 1), step(2, limit.Slots(1), 1)
+	for i := range uint64(1000) {
+		d.want(ledger.Done, named(i+1, take(window, slots)))
+		d.want(ledger.Done, named(i+1, release))
+	}
+	if n := d.Stats().Grants; n > 101 {
+		t.Errorf("%d records, the bound is 100", n)
+	}
+	d = d.again(path, options)
+	d.left(1000, window)
+	d.left(1, slots)
+	d.want(ledger.Replayed, named(1000, take(window, slots)))
+}
+
+// TestCostDoesNotGrow is C-W3: what a reservation writes when the store holds ten records
+// and when it holds a hundred thousand.
+func TestCostDoesNotGrow(t *testing.T) {
+	d := newDesk(t, freshPath(t), file.Options{MaxRecords: 1 << 20})
+	next := uint64(1)
+	fill := func(upTo uint64) {
+		for next <= upTo {
+			cmds := make([]ledger.Command, 0, 1000)
+			for ; next <= upTo && len(cmds) < cap(cmds); next++ {
+				cmds = append(cmds, reservation(next)...)
+			}
+			if err := d.Apply(context.Background(), cmds, make([]ledger.Result, len(cmds))); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	cost := func() uint64 {
+		before := d.Stats().Bytes
+		for range 20 {
+			d.want(ledger.Done, reservation(next)[0])
+			next++
+		}
+		return (d.Stats().Bytes - before) / 20
+	}
+	fill(10)
+	few := cost()
+	fill(100_000)
+	many := cost()
+	if many > few+16 { // numbers of more digits
+		t.Errorf("C-W3 a reservation writes %d bytes with ten records and %d with a hundred thousand", few, many)
+	}
+	t.Run("a full window", func(t *testing.T) {
+		window := step(1, limit.Window(4000, limit.Day), 1)
+		d.want(ledger.Done, take(window))
+		before := d.Stats().Bytes
+		d.want(ledger.Done, take(window))
+		first := d.Stats().Bytes - before
+		for range 30 {
+			cmds := make([]ledger.Command, 100)
+			for i := range cmds {
+				cmds[i] = take(step(1, limit.Window(4000, limit.Day), 1))
+			}
+			if err := d.Apply(context.Background(), cmds, make([]ledger.Result, len(cmds))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before = d.Stats().Bytes
+		d.want(ledger.Done, take(window))
+		if last := d.Stats().Bytes - before; last > first+16 {
+			t.Errorf("C-W3 a debit of an empty window writes %d bytes and one of a window of 3000 writes %d", first, last)
+		}
+	})
+}
