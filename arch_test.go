@@ -52,6 +52,8 @@ var rules = map[string][]ban{
 	"internal/route":     surfaceBans(noEngine, noStores, noLedger, noConfig),
 	"internal/clientip":  surfaceBans(noEngine, noStores, noLedger, noConfig),
 	"store/memory":       surfaceBans(noOthers, noEngine, noConfig, noNetwork, ban{"store/storetest/...", "the contract is for tests"}),
+	"store/file":         surfaceBans(noEngine, noConfig, noNetwork, ban{"store/storetest/...", "the contract is for tests"}),
+	"store/redis":        surfaceBans(noEngine, noConfig, ban{"store/storetest/...", "the contract is for tests"}),
 	"store/storetest":    surfaceBans(noConfig, ban{"store/memory/...", "the contract knows no store, or it would describe that one"}),
 	"config":             surfaceBans(noStores, noLedger, ban{"net/http", "configuration is read before anything serves"}),
 	"wire":               surfaceBans(noStores, noLedger, noConfig),
