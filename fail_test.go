@@ -30,14 +30,14 @@ func TestStoreThatDoesNotAnswer(t *testing.T) {
 		}
 		return c
 	}
-	t.Run("closed: refused, with the reason", func(t *testing.T) {
+	t.Run("P-040 closed: refused, with the reason", func(t *testing.T) {
 		_, err := with(t, sluice.FailClosed).Admit(background, sluice.Call{})
 		r, ok := errors.AsType[*sluice.Refusal](err)
 		if !ok || r.Reason != sluice.ReasonStore || r.Rule != "r" || !r.Degraded || r.Permanent || !errors.Is(err, errBroken) {
 			t.Errorf("%+v", err)
 		}
 	})
-	t.Run("open: admitted, and says so", func(t *testing.T) {
+	t.Run("P-040 open: admitted, and says so", func(t *testing.T) {
 		c := with(t, sluice.FailOpen)
 		for range 3 {
 			adm, err := c.Admit(background, sluice.Call{})

@@ -237,6 +237,37 @@ func TestAbandon(t *testing.T) {
 	}
 }
 
+// TestDeadline is a caller that gives up after 50 ms on work of 300 ms.
+func TestDeadline(t *testing.T) {
+	for _, x := range []struct {
+		name string
+		mode sluice.AbandonMode
+		at   time.Duration
+	}{
+		{"P-098 hold: the next starts when the work has ended", sluice.Hold, 300 * ms},
+		{"P-098 free: the next starts at the deadline", sluice.Free, 50 * ms},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := queued(one("r", limit.Slots(1)), sluice.Queue{})
+				r.OnTimeout = x.mode
+				c := engine(t, r)
+				adm := admit(t, c, sluice.Call{})
+				next := send(background, c, sluice.Call{})
+				sleepUntil(50 * ms)
+				adm.Abandon()
+				sleepUntil(300 * ms)
+				adm.Release()
+				sleepUntil(time.Second)
+				wantAt(t, []*caller{next}, x.at)
+				if n := passes(t, c, 1, sluice.Call{}); n != 0 {
+					t.Error("the end of the work has freed the slot of the next")
+				}
+			})
+		})
+	}
+}
+
 func TestMaxHold(t *testing.T) {
 	for _, id := range []string{"", "named"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -299,6 +330,64 @@ func TestIDs(t *testing.T) {
 		}
 		if n := left(t, c, "r", sluice.Call{}); n != 9 {
 			t.Errorf("%d left, want 9", n)
+		}
+	})
+	t.Run("P-070 nobody settles it: the debit stands to the end of its window, and the ID is used", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r := tokenRule(nil)
+			r.MaxHold = 60 * second
+			held := one("held", limit.Slots(1))
+			held.MaxHold = 60 * second
+			c := engine(t, r, held)
+			reserve := sluice.Call{ID: "reservation", Cost: tokens(400)}
+			admit(t, c, reserve)
+			sleepUntil(61 * second)
+			if n := left(t, c, "held", sluice.Call{}); n != 1 {
+				t.Errorf("%d slots left, want the one that it may hold no longer", n)
+			}
+			if again := admit(t, c, reserve); !again.Replayed() {
+				t.Error("the ID has bought a second reservation")
+			}
+			sleepUntil(time.Hour - ms)
+			if n := left(t, c, "r", sluice.Call{}); n != 600 {
+				t.Errorf("%d tokens left just before the window ends, want 600", n)
+			}
+			sleepUntil(time.Hour)
+			if n := left(t, c, "r", sluice.Call{}); n != 1000 {
+				t.Errorf("%d tokens left after the window, want 1000", n)
+			}
+		})
+	})
+	t.Run("P-100 each of two holders gives back its own, also to the next controller", func(t *testing.T) {
+		store := memory.New(memory.Options{})
+		defer store.Close()
+		policy := &sluice.Policy{Rules: []sluice.Rule{one("r", limit.Slots(5), limit.Slots(5))}}
+		policy.Rules[0].Limits[0].Name, policy.Rules[0].Limits[1].Name = "a", "b"
+		next := func() *sluice.Controller {
+			c, err := sluice.Open(policy, store, sluice.Options{KeySecret: []byte("the secret of both")})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { c.Close() })
+			return c
+		}
+		units := func(n int64) sluice.Cost { return sluice.Cost{{Unit: sluice.Calls, N: n}} }
+		c := next()
+		admit(t, c, sluice.Call{ID: "one", Cost: units(1)})
+		admit(t, c, sluice.Call{ID: "three", Cost: units(3)})
+		c = next()
+		for _, x := range []struct {
+			id   string
+			left int64
+		}{{"three", 4}, {"three", 4}, {"one", 5}, {"one", 5}} {
+			adm, err := c.Resume(background, x.id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			adm.Release()
+			if n := left(t, c, "r", sluice.Call{}); n != x.left {
+				t.Errorf("%d left after the release of %s, want %d", n, x.id, x.left)
+			}
 		}
 	})
 	t.Run("a reload does not make it another call", func(t *testing.T) {

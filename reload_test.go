@@ -17,6 +17,7 @@ func reload(t *testing.T, c *sluice.Controller, rules ...sluice.Rule) {
 }
 
 func TestReload(t *testing.T) {
+	call := sluice.Call{Subject: "user:alice", Tenant: "acme"}
 	window := func(n int64) sluice.Rule { return one("r", limit.Window(n, limit.Hour)) }
 	for _, x := range []struct {
 		name           string
@@ -40,9 +41,9 @@ func TestReload(t *testing.T) {
 				x.before.Limits[0].Name, x.after.Limits[0].Name = "it", "it"
 				c = engine(t, x.before)
 			}
-			passes(t, c, x.used, sluice.Call{})
+			passes(t, c, x.used, call)
 			reload(t, c, x.after)
-			if n := passes(t, c, x.offers, sluice.Call{}); n != x.passes {
+			if n := passes(t, c, x.offers, call); n != x.passes {
 				t.Errorf("%d of %d pass, want %d", n, x.offers, x.passes)
 			}
 		})

@@ -1,6 +1,7 @@
 package sluice_test
 
 import (
+	"context"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -133,6 +134,28 @@ func TestPoliciesThatCannotBe(t *testing.T) {
 			}
 		})
 	}
+	t.Run("A-20 nothing that may not start makes state", func(t *testing.T) {
+		store := memory.New(memory.Options{})
+		defer store.Close()
+		if _, err := sluice.Open(&sluice.Policy{Rules: []sluice.Rule{one("r", limit.Slots(-1))}}, store, sluice.Options{}); err == nil {
+			t.Error("the policy was taken")
+		}
+		c, err := sluice.Open(&sluice.Policy{Rules: []sluice.Rule{one("r", hourly)}}, store, sluice.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		gone, cancel := context.WithCancel(background)
+		cancel()
+		c.Admit(gone, sluice.Call{})
+		c.Admit(background, sluice.Call{Cost: sluice.Cost{{Unit: sluice.Calls, N: -1}}})
+		if n := store.Stats().Cells; n != 0 {
+			t.Errorf("%d cells were made for callers that could not start", n)
+		}
+		passes(t, c, 1, sluice.Call{})
+		if n := store.Stats().Cells; n != 1 {
+			t.Errorf("%d cells after one call, want 1", n)
+		}
+	})
 	t.Run("every bad rule is reported, with its place", func(t *testing.T) {
 		a, b := one("a"), one("b")
 		a.Source = "limits.yaml:3:5"
@@ -157,10 +180,13 @@ func TestGrouping(t *testing.T) {
 	}{
 		{"C-19 no groupBy", one("r", hourly), sluice.Call{Subject: "a"}, sluice.Call{Subject: "b"}, true},
 		{"C-20 by subject", each(one("r", hourly), sluice.Subject), sluice.Call{Subject: "a"}, sluice.Call{Subject: "b"}, false},
+		{"C-20 by every dimension, not by the first alone", each(one("r", hourly), sluice.Subject, sluice.Tenant),
+			sluice.Call{Subject: "a", Tenant: "b"}, sluice.Call{Subject: "a", Tenant: "c"}, false},
 		{"C-21 groups do not count", each(one("r", hourly), sluice.Subject),
 			sluice.Call{Subject: "a"}, sluice.Call{Subject: "a", Subjects: []string{"group:new"}}, true},
 		{"C-W17 order does not matter", each(one("r", hourly), sluice.Tenant, sluice.Subject),
 			sluice.Call{Subject: "a", Tenant: "b"}, sluice.Call{Subject: "b", Tenant: "a"}, false},
+		{"C-W25 anonymous callers by address", each(one("r", hourly), sluice.IP), sluice.Call{IP: "ip:1"}, sluice.Call{IP: "ip:2"}, false},
 		{"missing: by address", each(one("r", hourly), sluice.Subject), sluice.Call{IP: "ip:1"}, sluice.Call{IP: "ip:2"}, false},
 		{"missing: all without an address together", each(one("r", hourly), sluice.Subject), sluice.Call{}, sluice.Call{}, true},
 		{"an address is no subject of that text", each(one("r", hourly), sluice.Subject), sluice.Call{IP: "x"}, sluice.Call{Subject: "x"}, false},
@@ -175,6 +201,26 @@ func TestGrouping(t *testing.T) {
 			}
 		})
 	}
+	t.Run("C-23 every rule, limit and value has a counter of its own", func(t *testing.T) {
+		c := engine(t, each(one("a", limit.Window(3, limit.Hour), limit.Bucket(5, limit.Hour, 5)), sluice.Subject),
+			each(one("b", limit.Window(7, limit.Hour)), sluice.Subject))
+		passes(t, c, 2, sluice.Call{Subject: "x"})
+		for subject, want := range map[string][]int64{"x": {1, 3, 5}, "y": {3, 5, 7}} {
+			e, err := c.Check(background, sluice.Call{Subject: subject})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []int64
+			for _, r := range e.Rules {
+				for _, l := range r.Limits {
+					got = append(got, l.Level.Remaining)
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s has %v left, want %v", subject, got, want)
+			}
+		}
+	})
 	t.Run("missing: skip", func(t *testing.T) {
 		r := each(one("r", hourly), sluice.Subject)
 		r.Missing = sluice.MissingSkip
@@ -283,6 +329,8 @@ func TestRefusals(t *testing.T) {
 		{"C-28, P-096 slots", []sluice.Rule{one("r", limit.Slots(1))}, nil, sluice.ReasonConcurrency, "r", 0, false},
 		{"C-29 the first in the policy", []sluice.Rule{one("a", limit.Window(1, limit.Second)), one("b", limit.Window(1, limit.Hour))},
 			nil, sluice.ReasonRate, "a", time.Hour, false},
+		{"C-29 inside a rule the first of its limits", []sluice.Rule{one("r", limit.Window(1, limit.Minute), limit.Slots(1))},
+			nil, sluice.ReasonRate, "r", 0, false},
 		{"C-W5 the longest wait", []sluice.Rule{one("a", limit.Window(1, limit.Hour)), one("b", limit.Window(1, limit.Second))},
 			nil, sluice.ReasonRate, "a", time.Hour, false},
 		{"slots and a window: time alone does not help", []sluice.Rule{one("a", limit.Window(1, limit.Hour)), one("b", limit.Slots(1))},
@@ -336,6 +384,20 @@ func TestRefusals(t *testing.T) {
 			}
 		})
 	})
+	t.Run("C-25 a window asks for no distance between starts", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c := engine(t, one("r", limit.Window(5, limit.Second)))
+			for _, x := range []struct {
+				after time.Duration
+				want  int
+			}{{0, 5}, {second - time.Microsecond, 0}, {time.Microsecond, 5}} {
+				time.Sleep(x.after)
+				if n := passes(t, c, 6, sluice.Call{}); n != x.want {
+					t.Errorf("%d of 6 pass at %v, want %d", n, clock(), x.want)
+				}
+			}
+		})
+	})
 	t.Run("I-104 refused calls do not prolong it", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := engine(t, one("r", limit.Window(1, 20*limit.Second)))
@@ -382,15 +444,15 @@ func TestWeights(t *testing.T) {
 	r.Weights = map[string]int64{"search": 5, "ping": 0}
 	c := engine(t, r)
 	if n := passes(t, c, 1, sluice.Call{Capability: "search"}); n != 1 || left(t, c, "r", sluice.Call{}) != 5 {
-		t.Error("B-W29 a search weighs five")
+		t.Error("B-W29, C-W30 a search weighs five")
 	}
 	passes(t, c, 1, sluice.Call{Capability: "other"})
 	passes(t, c, 9, sluice.Call{Capability: "ping"})
 	if n := left(t, c, "r", sluice.Call{}); n != 4 {
-		t.Errorf("%d left, want 4", n)
+		t.Errorf("C-W30 %d left, want 4", n)
 	}
 	if n := passes(t, c, 1, sluice.Call{Capability: "search"}); n != 0 {
-		t.Error("a search passes with four left")
+		t.Error("C-W30 a search passes with four left")
 	}
 }
 

@@ -126,6 +126,28 @@ func TestPacing(t *testing.T) {
 	})
 }
 
+func TestBurstIsAChoice(t *testing.T) {
+	for _, x := range []struct {
+		name   string
+		limits []limit.Limit
+		at     []time.Duration // of four callers
+	}{
+		{"B-W18 sixty a minute may all come at once", []limit.Limit{limit.Bucket(60, limit.Minute, 60)}, []time.Duration{0, 0, 0, 0}},
+		{"B-W18 or two at once, and then one a second", []limit.Limit{limit.Bucket(60, limit.Minute, 2)},
+			[]time.Duration{0, 0, second - time.Microsecond, 2*second - time.Microsecond}}, // less what the clock cannot tell
+		{"B-W18 or never closer than the pace", []limit.Limit{limit.Bucket(60, limit.Minute, 60), limit.Pace(200 * limit.Millisecond)},
+			[]time.Duration{0, 200 * ms, 400 * ms, 600 * ms}},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				callers := sendAll(4, engine(t, queued(one("rpm", x.limits...), sluice.Queue{})), sluice.Call{})
+				time.Sleep(time.Minute)
+				wantAt(t, callers, x.at...)
+			})
+		})
+	}
+}
+
 func TestOrderOfArrival(t *testing.T) {
 	t.Run("A-6, A-7 in order, and nobody overtakes", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -222,6 +244,18 @@ func TestQueueDepth(t *testing.T) {
 			})
 		})
 	}
+	t.Run("C-W12 a rule of a window may let its callers wait, so many and so long", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c := engine(t, queued(one("r", limit.Window(1, 10*limit.Second)), sluice.Queue{Depth: new(2), Timeout: 25 * second}))
+			x := sendAll(4, c, sluice.Call{})
+			wantReason(t, x[3], sluice.ReasonQueueFull)
+			sleepUntil(10 * second)
+			late := sendAll(2, c, sluice.Call{})
+			time.Sleep(time.Minute)
+			wantAt(t, append(x[:3:3], late[0]), 0, 10*second, 20*second, 30*second)
+			wantReason(t, late[1], sluice.ReasonQueueFull)
+		})
+	})
 	t.Run("a bound on all lines together", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := engineWith(t, sluice.Options{MaxWaiting: 2},
