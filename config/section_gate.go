@@ -211,6 +211,10 @@ type Streams struct {
 	// How a WebSocket is refused: with an HTTP status, which browsers hide, or by accepting
 	// it and closing it with code 1013, which they show.
 	WSRefusal string `key:"wsRefusal" enum:"http|accept-then-close" default:"http"`
+	// How server-sent events are refused to a request that accepts nothing else: with an HTTP
+	// status, on which a browser's EventSource gives up for good, or with an empty stream
+	// that tells it when to come back. MCP streams are refused with a status.
+	SSERefusal string `key:"sseRefusal" enum:"http|retry" default:"http"`
 	// Server-sent events alone.
 	SSE Stream `key:"sse"`
 	// WebSockets alone.

@@ -187,6 +187,11 @@ type Streams struct {
 	// browsers hide the status of a handshake that is refused. Otherwise it is refused
 	// with an HTTP answer.
 	AcceptThenClose bool
+	// RetryEvents refuses server-sent events with an empty stream that says when to come
+	// back, because a browser's EventSource gives up for good on any status but 200. It is
+	// done where a request accepts events and nothing else, MCP excepted. Otherwise they are
+	// refused with an HTTP answer.
+	RetryEvents bool
 }
 
 // A Stream bounds one kind of long answer.

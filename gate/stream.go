@@ -311,13 +311,25 @@ func hasToken(lines []string, token string) bool {
 	return false
 }
 
-// refuseStream refuses a stream. A browser hides the status of a WebSocket's handshake,
-// and tries again at once; a close code it shows.
+// refuseStream refuses a stream, so that a browser shows it to the script that asked if
+// the options say so.
 func (v *visit) refuseStream(d decision) {
-	if v.capability != "websocket" || !v.set.o.Streams.AcceptThenClose || d.refusal == nil {
-		v.refuse(d)
+	o := &v.set.o.Streams
+	switch {
+	case d.refusal == nil:
+	case v.capability == "websocket" && o.AcceptThenClose:
+		v.closeSocket()
+		return
+	case o.RetryEvents && streamOf(v.r, &v.spot) == "sse" && v.answers().RefuseEvents(&v.reply, v.r, d.refusal):
+		v.outcome = Refused
 		return
 	}
+	v.refuse(d)
+}
+
+// closeSocket refuses a WebSocket by a close code. A browser hides the status of a
+// handshake that is refused, and its scripts try again at once.
+func (v *visit) closeSocket() {
 	c, err := websocket.Accept(&v.reply, v.r, &websocket.AcceptOptions{InsecureSkipVerify: true})
 	if err != nil {
 		v.conclude(v.reply.status) // Accept has answered

@@ -228,6 +228,22 @@ func TestServerSentEvents(t *testing.T) {
 			}))
 		expect(t, "admitted", admitted(h, 60, func(int) *http.Request { return request("GET", "/") }), 10)
 	})
+	t.Run("I-109 an EventSource is told when to come back", func(t *testing.T) {
+		rules := []sluice.Rule{perHour("opens", 1, "stream")}
+		o := gate.Options{Streams: gate.Streams{RetryEvents: true}, MCP: []gate.MCP{{Pattern: "/mcp"}}}
+		h := newGate(t, open(t, rules...), o).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			io.WriteString(w, "data: x\n\n")
+		}))
+		source := func(path string) *http.Request { return request("GET", path, "Accept", "text/event-stream") }
+		expect(t, "first", do(h, source("/")).StatusCode, 200)
+		resp := do(h, source("/"))
+		body, err := io.ReadAll(resp.Body)
+		if err != nil || resp.StatusCode != 200 || !strings.HasPrefix(string(body), "retry: 3") || strings.Contains(string(body), "data: x") {
+			t.Errorf("got %d, %q, %v", resp.StatusCode, body, err)
+		}
+		expectList(t, "clients that read statuses", statuses(h, request("GET", "/"), source("/mcp")), []int{429, 429})
+	})
 	t.Run("a refused stream's handler writes to nobody", func(t *testing.T) {
 		var wrote error
 		h := newGate(t, open(t, slots("streams", 0, "stream")), gate.Options{}).

@@ -46,6 +46,7 @@ func gateOptions(c *config.Config, log *slog.Logger) (gate.Options, error) {
 		Streams: gate.Streams{
 			CloseOverLimit:  c.Streams.CloseOverLimit,
 			AcceptThenClose: c.Streams.WSRefusal == "accept-then-close",
+			RetryEvents:     c.Streams.SSERefusal == "retry",
 
 			SSE:       gate.Stream{MaxDuration: shorter(c.Streams.MaxDuration, c.Streams.SSE.MaxDuration)},
 			MCP:       gate.Stream{MaxDuration: shorter(c.Streams.MaxDuration, c.Streams.MCP.MaxDuration)},

@@ -45,7 +45,7 @@ bounds: {headerBytes: 2048, bodyBytes: 10, inspectBytes: 20, headerTimeout: 1s, 
 headers: {families: off, when: refused, upstream: keep}
 problem: {type: "https://problems.example/limit"}
 cors: {origins: ["https://app.example"], expose: [Retry-After]}
-streams: {closeOverLimit: true, wsRefusal: accept-then-close, maxDuration: 1h, sse: {maxDuration: 1m}, websocket: {maxDuration: 2h}}
+streams: {closeOverLimit: true, wsRefusal: accept-then-close, sseRefusal: retry, maxDuration: 1h, sse: {maxDuration: 1m}, websocket: {maxDuration: 2h}}
 methodOverride: honour
 tls: {certFile: c.pem, keyFile: k.pem, clientCaFile: a.pem, minVersion: "1.3"}
 `
@@ -108,7 +108,7 @@ func TestGateOptions(t *testing.T) {
 		CORS:    wire.CORS{Origins: []string{"https://app.example"}, Expose: []string{"Retry-After"}},
 		Streams: gate.Streams{
 			SSE: gate.Stream{MaxDuration: time.Minute}, MCP: gate.Stream{MaxDuration: time.Hour}, WebSocket: gate.Stream{MaxDuration: time.Hour},
-			CloseOverLimit: true, AcceptThenClose: true,
+			CloseOverLimit: true, AcceptThenClose: true, RetryEvents: true,
 		},
 		MethodOverride: gate.HonourOverride,
 		Upstreams: []upstream.Options{{
