@@ -82,7 +82,7 @@ func TestPacing(t *testing.T) {
 			wantAt(t, x, 0, 10*second, 13*second)
 		})
 	})
-	t.Run("A-W11 six calls of one turn, one start in three seconds", func(t *testing.T) {
+	t.Run("A-4, A-W11 six calls of one turn, one start in three seconds", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := engine(t, queued(one("arxiv", limit.Pace(3*limit.Second)), sluice.Queue{Depth: new(8), Timeout: 20 * second}))
 			x := sendAll(6, c, sluice.Call{})
