@@ -140,7 +140,7 @@ func (t *Tally) Refresh() *table {
 // stream's slot. If that refuses, it is the end of the request and does count.
 func Aside(e *sluice.Event) bool {
 	switch e.Call.Kind {
-	case "preauth", "auth-failure", "stream":
+	case "preauth", "preauth-site", "auth-failure", "stream":
 		return e.Outcome == sluice.Admitted
 	}
 	return false
@@ -225,10 +225,15 @@ const (
 func (s Status) String() string { return [Statuses]string{"allowed", "rejected", "cancelled"}[s] }
 
 // requestStatus returns what e means for the request it belongs to. A request makes up
-// to two decisions, "preauth" and then "http"; it counts once: by the second, or by the
-// first if that refused it.
+// to three decisions, "preauth", "preauth-site" and then "http"; it counts once: by the
+// last, or by the one that refused it.
 func requestStatus(e *sluice.Event) (Status, bool) {
-	if kind := e.Call.Kind; kind != "http" && kind != "preauth" || Aside(e) {
+	switch e.Call.Kind {
+	case "http", "preauth", "preauth-site":
+		if Aside(e) {
+			return 0, false
+		}
+	default:
 		return 0, false
 	}
 	switch e.Outcome {

@@ -80,17 +80,19 @@ func wantOnly(t *testing.T, what string, got Counts, want Outcome) {
 func TestRequestsCountOnce(t *testing.T) {
 	ta := New(always(policyOf("a")))
 	ta.Count(event("preauth", sluice.Admitted)) // this request's other decision follows
+	ta.Count(event("preauth-site", sluice.Admitted))
 	ta.Count(event("http", sluice.Admitted))
 	ta.Count(event("preauth", sluice.Refused)) // this one's does not
+	ta.Count(event("preauth-site", sluice.Refused))
 	ta.Count(event("frame", sluice.Admitted))
 	all := ta.Overall()
-	if all[Allowed] != 2 || all[Refused] != 1 {
-		t.Errorf("overall counts are %v, want two allowed, not the passing preauth, and one refused", all)
+	if all[Allowed] != 2 || all[Refused] != 2 {
+		t.Errorf("overall counts are %v, want two allowed, not the passing preauths, and two refused", all)
 	}
 	none := ta.Tiers()[0]
 	ip := keyType("ip:203.0.113.9")
-	if a, r := none.Requests(ip, StatusAllowed), none.Requests(ip, StatusRejected); none.Name != None || a != 1 || r != 1 {
-		t.Errorf("tier %q has %d allowed and %d rejected requests, want none, 1 and 1", none.Name, a, r)
+	if a, r := none.Requests(ip, StatusAllowed), none.Requests(ip, StatusRejected); none.Name != None || a != 1 || r != 2 {
+		t.Errorf("tier %q has %d allowed and %d rejected requests, want none, 1 and 2", none.Name, a, r)
 	}
 }
 
