@@ -84,11 +84,17 @@ func (s *Store) encode(b *batch) []byte {
 	return w
 }
 
+// kept reports whether a cell belongs into the log: one that is not full, and not of
+// slots, which the log has with the grants that hold them.
+func kept(l limit.Limit, cell *limit.Cell, now limit.Micros) bool {
+	return !l.OnRelease() && !l.Idle(cell, now)
+}
+
 // encodeWhole appends the whole state of a cell, and reports whether there is any.
 func (s *Store) encodeWhole(w *writer, key ledger.Key, d onDisk) (there bool) {
 	now := s.memory.Now()
 	s.memory.View(key, func(l limit.Limit, cell *limit.Cell) {
-		if there = !l.Idle(cell, now); there {
+		if there = kept(l, cell, now); there {
 			w.cell(key, d.pool, l, cell, 0)
 		}
 	})
@@ -103,10 +109,9 @@ func (s *Store) encodeCell(w *writer, key ledger.Key, c change) {
 	now := s.memory.Now()
 	there := false
 	s.memory.View(key, func(l limit.Limit, cell *limit.Cell) {
-		if l.Idle(cell, now) {
+		if there = kept(l, cell, now); !there {
 			return
 		}
-		there = true
 		is, from := onDisk{pool: c.pool}, limit.Micros(0)
 		if l.Kind == limit.KindWindow {
 			is.per, is.youngest = l.Per, cell.Log.At(cell.Log.Len()-1).At

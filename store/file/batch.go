@@ -110,16 +110,17 @@ func (s *Store) decide(ctx context.Context, cmds []ledger.Command, results []led
 	if err := s.memory.Apply(ctx, cmds, results); err != nil {
 		return nil, err
 	}
-	if res.Status != ledger.Done || !s.note(cmd, res) {
+	switch _, unwritten := s.unwritten[cmd.ID]; {
+	case res.Status == ledger.Replayed && unwritten && !givesBack(cmd.Op): // the disk has failed since
+		return nil, s.refusal()
+	case res.Status != ledger.Done || !s.note(cmd, res):
 		return nil, nil
 	}
 	if s.failure != nil {
-		// Who gives back is done: it will be written. Who asked for more than that is told
-		// that it has not been.
-		if cmd.Op == ledger.Release || cmd.Op == ledger.Free || cmd.Op == ledger.Void {
-			return nil, nil
+		if givesBack(cmd.Op) {
+			return nil, nil // it will be written
 		}
-		return nil, s.refusal()
+		return nil, s.refusal() // it will be, but was not when it was asked for
 	}
 	s.pending.callers++
 	e := &entry{batch: s.pending}
@@ -129,6 +130,11 @@ func (s *Store) decide(ctx context.Context, cmds []ledger.Command, results []led
 	}
 	s.wakeWriter()
 	return e, nil
+}
+
+// givesBack reports whether a command is done for its caller when memory has done it.
+func givesBack(op ledger.Op) bool {
+	return op == ledger.Release || op == ledger.Free || op == ledger.Void
 }
 
 // settleDown returns with the store's mutex held when the command may be decided: the
@@ -203,8 +209,9 @@ func (s *Store) noteGrant(id ledger.ID) {
 	s.unwritten[id] = s.pending
 }
 
-// noteReset adds every cell that a Reset may have changed. Memory tells groups apart by
-// their upper bits, and may have reset more than the one that was named.
+// noteReset adds every cell that a Reset may have changed: those that the disk knows, and
+// those that are to be written anyway. Memory tells groups apart by their upper bits, and
+// may have reset more than the one that was named.
 func (s *Store) noteReset(cmd *ledger.Command) bool {
 	noted := false
 	for key, d := range s.cells {

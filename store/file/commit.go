@@ -50,7 +50,7 @@ func (s *Store) gather() {
 		s.mu.Lock()
 		n := s.pending.callers
 		s.mu.Unlock()
-		if n == before || n <= 1 && before >= 0 {
+		if n == before {
 			return
 		}
 		before = n
@@ -169,6 +169,7 @@ func (s *Store) failing() bool {
 func (s *Store) finish() {
 	s.dropGeneration()
 	s.flush()
+	s.flush() // what the first has taken back, from callers who had gone
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.failure != nil {

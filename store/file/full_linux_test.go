@@ -258,6 +258,9 @@ func (f *flood) whileFull() error {
 	if _, err := f.apply(named(2, settle(5, -1))); err == nil {
 		return errors.New("a settlement was confirmed that is not on the disk")
 	}
+	if _, err := f.apply(named(2, settle(5, -1))); err == nil {
+		return errors.New("its repetition was confirmed")
+	}
 	if _, slots, err := f.held(); err != nil || slots != int64(f.confirmed)-1 {
 		return fmt.Errorf("C-W4 the slot is still held: %d of %d, %v", slots, f.confirmed, err)
 	}

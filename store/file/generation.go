@@ -24,7 +24,7 @@ type generation struct {
 	// spoilt is set if a write to the old log failed: a cell may have been read with what
 	// was taken back since.
 	spoilt bool
-	synced int64 // how much of the file has been synced
+	synced int64 // end of what has been synced
 }
 
 type tailFrame struct {
@@ -110,7 +110,6 @@ func (s *Store) fill(g *generation) error {
 			return err
 		}
 	}
-	g.synced = 0
 	return s.unlocked(g, &w)
 }
 

@@ -152,6 +152,9 @@ func create(path string, h header) (*journal, error) {
 
 // put writes a frame behind what is written.
 func (j *journal) put(at stamp, payload []byte) error {
+	if len(payload) > maxPayload {
+		return fmt.Errorf("%d bytes at once are more than a frame holds", len(payload))
+	}
 	b := binary.LittleEndian.AppendUint32(j.frame[:0], frameMagic)
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(payload)))
 	b = binary.LittleEndian.AppendUint64(b, j.written.seq)

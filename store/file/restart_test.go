@@ -79,6 +79,12 @@ func TestWhatSurvives(t *testing.T) {
 			d.want(ledger.Done, named(1, release))
 			d.left(1, slots)
 		}},
+		{"a limit that has become slots", func(d *desk) {
+			d.want(ledger.Done, take(window))
+			d.want(ledger.Done, take(asSlots(window))) // without an ID
+			d.want(ledger.Done, ledger.Command{Op: ledger.Reset, All: true})
+			d.left(2, asSlots(window)) // what is held stays held, while there is a holder
+		}, func(d *desk) { d.left(10, asSlots(window)) }},
 		{"a cooldown", func(d *desk) {
 			d.want(ledger.Done, ledger.Command{Op: ledger.Cool, Steps: []ledger.Step{cooldown}, Delay: limit.Day})
 		}, func(d *desk) { d.want(ledger.Refused, take(cooldown)) }},
@@ -111,6 +117,12 @@ func TestWhatSurvives(t *testing.T) {
 			c.after(d.again(path, file.Options{}))
 		})
 	}
+}
+
+// asSlots is s under a rule that has changed its kind.
+func asSlots(s ledger.Step) ledger.Step {
+	s.Limit = limit.Slots(10)
+	return s
 }
 
 func TestVolatileStateIsNotWritten(t *testing.T) {
