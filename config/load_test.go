@@ -310,6 +310,26 @@ endpoints:
 			t.Errorf("%v", got)
 		}
 	})
+	t.Run("B-10 and then its limit is the only one, for every tier", func(t *testing.T) {
+		controller, err := sluice.Open(c.Policy(), memory.New(memory.Options{}), sluice.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer controller.Close()
+		for tier, want := range map[string][2]int{"anonymous": {6, 1}, "standard": {6, 1}} {
+			for i, route := range []string{"endpoint-login", "endpoint-other"} {
+				call, passed := sluice.Call{Kind: "http", Subject: tier, IP: tier, Tier: tier, Route: route}, 0
+				for range 10 {
+					if _, err := controller.Admit(t.Context(), call); err == nil {
+						passed++
+					}
+				}
+				if passed != want[i] {
+					t.Errorf("%s on %s: %d of 10 pass, want %d", tier, route, passed, want[i])
+				}
+			}
+		}
+	})
 	t.Run("the id is made of the pattern", func(t *testing.T) {
 		r := rule(t, c, "endpoint-a-one-bq-id-any-post")
 		if !r.Shadow || r.OnStoreError != sluice.FailOpen || *r.Queue.Depth != 2 || r.Queue.Timeout != 1500*time.Millisecond || r.Limits[1].Limit != limit.Slots(3) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -54,7 +55,7 @@ func (r *Rate) parse(text string) error {
 }
 
 func (*Rate) pattern() string {
-	return `^\s*[0-9]+/([0-9]+(\.[0-9]+)?)?(ms|s|sec|second|m|min|minute|h|hour|d|day)(\s+burst\s+[0-9]+)?\s*$`
+	return `^\s*[0-9]+/([0-9]+(\.[0-9]+)?)?(ms|s|sec|second|m|min|minute|h|hour|d|day|w|week)(\s+burst\s+[0-9]+)?\s*$`
 }
 
 // bucket returns the rate as a limit. Without a burst of its own, the rate's count may
@@ -88,7 +89,11 @@ var spans = map[string]limit.Micros{
 	"m": limit.Minute, "min": limit.Minute, "minute": limit.Minute,
 	"h": limit.Hour, "hour": limit.Hour,
 	"d": limit.Day, "day": limit.Day,
+	"w": 7 * limit.Day, "week": 7 * limit.Day,
 }
+
+// calendar are units that people write and that no span is: not all months are alike.
+var calendar = []string{"mo", "month", "months", "y", "yr", "year", "years"}
 
 // parseSpan reads "min", "10s", "1.5h" or "1d".
 func parseSpan(s string) (limit.Micros, error) {
@@ -99,8 +104,10 @@ func parseSpan(s string) (limit.Micros, error) {
 		return 0, errors.New("the time is missing")
 	case s[digits:] == "":
 		return 0, fmt.Errorf("%s has no unit", s)
+	case slices.Contains(calendar, s[digits:]):
+		return 0, fmt.Errorf("%q has no one length; use days, such as 30d", s[digits:])
 	case !ok:
-		return 0, fmt.Errorf("%q is no unit of time%s", s[digits:], suggestion(s[digits:], []string{"min", "ms", "s", "second", "minute", "h", "hour", "day"}))
+		return 0, fmt.Errorf("%q is no unit of time%s", s[digits:], suggestion(s[digits:], []string{"min", "ms", "s", "second", "minute", "h", "hour", "day", "week"}))
 	case digits == 0:
 		return unit, nil
 	}
