@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sluicegate/sluice"
@@ -311,24 +312,28 @@ endpoints:
 		}
 	})
 	t.Run("B-10 and then its limit is the only one, for every tier", func(t *testing.T) {
-		controller, err := sluice.Open(c.Policy(), memory.New(memory.Options{}), sluice.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer controller.Close()
-		for tier, want := range map[string][2]int{"anonymous": {6, 1}, "standard": {6, 1}} {
-			for i, route := range []string{"endpoint-login", "endpoint-other"} {
-				call, passed := sluice.Call{Kind: "http", Subject: tier, IP: tier, Tier: tier, Route: route}, 0
-				for range 10 {
-					if _, err := controller.Admit(t.Context(), call); err == nil {
-						passed++
+		synctest.Test(t, func(t *testing.T) { // so that no time passes
+			store := memory.New(memory.Options{})
+			defer store.Close()
+			controller, err := sluice.Open(c.Policy(), store, sluice.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer controller.Close()
+			for _, tier := range []string{"anonymous", "standard"} {
+				for route, want := range map[string]int{"endpoint-login": 6, "endpoint-other": 1} {
+					call, passed := sluice.Call{Kind: "http", Subject: tier, IP: tier, Tier: tier, Route: route}, 0
+					for range 10 {
+						if _, err := controller.Admit(t.Context(), call); err == nil {
+							passed++
+						}
+					}
+					if passed != want {
+						t.Errorf("%s on %s: %d of 10 pass, want %d", tier, route, passed, want)
 					}
 				}
-				if passed != want[i] {
-					t.Errorf("%s on %s: %d of 10 pass, want %d", tier, route, passed, want[i])
-				}
 			}
-		}
+		})
 	})
 	t.Run("the id is made of the pattern", func(t *testing.T) {
 		r := rule(t, c, "endpoint-a-one-bq-id-any-post")
