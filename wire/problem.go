@@ -100,13 +100,11 @@ func (w *Writer) writeProblem(rw http.ResponseWriter, r *http.Request, ref *slui
 // appendProblem appends the body of RFC 9457, with the members of the IETF draft and of
 // ADR-0039 beside the standard ones.
 func (w *Writer) appendProblem(b []byte, r *http.Request, ref *sluice.Refusal, status int, wait time.Duration) []byte {
-	typ, title := w.problem.nameOf(status)
-	b = append(b, `{"type":`...)
-	b = appendJSON(b, typ)
-	b = append(b, `,"title":`...)
-	b = appendJSON(b, title)
-	b = append(b, `,"status":`...)
-	b = strconv.AppendInt(b, int64(status), 10)
+	if status == http.StatusTooManyRequests {
+		b = append(b, w.tooMany...)
+	} else {
+		b = w.problem.appendName(b, status)
+	}
 	b = append(b, `,"detail":`...)
 	var room [160]byte
 	b = appendJSON(b, appendReason(room[:0], ref, wait))
@@ -125,6 +123,17 @@ func (w *Writer) appendProblem(b []byte, r *http.Request, ref *sluice.Refusal, s
 		b = strconv.AppendInt(b, ceil(wait, time.Millisecond), 10)
 	}
 	return append(b, '}', '\n')
+}
+
+// appendName appends the first members of a body, which the status alone decides.
+func (p *Problem) appendName(b []byte, status int) []byte {
+	typ, title := p.nameOf(status)
+	b = append(b, `{"type":`...)
+	b = appendJSON(b, typ)
+	b = append(b, `,"title":`...)
+	b = appendJSON(b, title)
+	b = append(b, `,"status":`...)
+	return strconv.AppendInt(b, int64(status), 10)
 }
 
 // appendViolated appends the names of the refusing policies as RateLimit-Policy spells

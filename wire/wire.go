@@ -65,6 +65,7 @@ type Writer struct {
 	problem  Problem
 	status   map[sluice.Reason]int
 	cors     CORS
+	tooMany  []byte   // how bodies with status 429 begin: most refusals, and most of their text
 	expose   []string // the value of Access-Control-Expose-Headers
 }
 
@@ -85,6 +86,7 @@ func New(o Options) (*Writer, error) {
 			return nil, fmt.Errorf("wire: the status for reason %s is %d; a refusal is 400 to 599", reason, status)
 		}
 	}
+	w.tooMany = w.problem.appendName(nil, http.StatusTooManyRequests)
 	w.expose = o.CORS.exposed(w.Fields())
 	return w, nil
 }
@@ -117,9 +119,9 @@ func (w *Writer) Refuse(rw http.ResponseWriter, r *http.Request, ref *sluice.Ref
 // head sets what all HTTP refusals have besides their body's type. A refusal must never
 // be stored (RFC 6585, 4), whatever an outer handler has said about the answer.
 func (w *Writer) head(h http.Header, r *http.Request, ref *sluice.Refusal, wait time.Duration) {
-	h["Cache-Control"] = noStore
 	delete(h, "Age")
 	delete(h, "Expires")
+	h["Cache-Control"] = noStore
 	w.cors.allow(h, r, w.expose)
 	w.setFields(h, report{levels: ref.Levels, now: time.Now(), refused: true, wait: wait})
 }
