@@ -59,7 +59,7 @@ func TestReload(t *testing.T) {
 			}
 		})
 	})
-	t.Run("I-048, I-065 state outlives its idle time", func(t *testing.T) {
+	t.Run("B-W27, I-048, I-065 state outlives its idle time", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := engine(t, one("day", limit.Window(1, limit.Day)), one("bucket", limit.Bucket(1, limit.Second, 100)))
 			passes(t, c, 1, sluice.Call{})

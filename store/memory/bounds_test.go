@@ -43,8 +43,8 @@ func TestIdleKeysAreForgotten(t *testing.T) {
 		limit limit.Limit
 		keys  uint64
 	}{
-		{"I-062 a million keys in buckets", limit.Bucket(1, limit.Second, 5), 1_000_000 / scale},
-		{"I-062 two hundred thousand keys in windows", limit.Window(5, limit.Second), 200_000 / scale},
+		{"B-54 I-062 a million keys in buckets", limit.Bucket(1, limit.Second, 5), 1_000_000 / scale},
+		{"B-54 I-062 two hundred thousand keys in windows", limit.Window(5, limit.Second), 200_000 / scale},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestSweeperEndsWithTheStore(t *testing.T) {
 }
 
 func TestFloodEvictsNobody(t *testing.T) {
-	t.Run("I-064 an exhausted key stays exhausted, whatever comes", func(t *testing.T) {
+	t.Run("B-54 B-W27 I-064 an exhausted key stays exhausted, whatever comes", func(t *testing.T) {
 		const room = 4096
 		s := New(Options{MaxCells: room})
 		me := taker{s: s}
@@ -175,7 +175,7 @@ func TestFlood(t *testing.T) {
 		}
 		keys, o = n, Options{}
 	}
-	t.Run("keys that are soon idle make room for newcomers", func(t *testing.T) {
+	t.Run("B-W27 keys that are soon idle make room for newcomers", func(t *testing.T) {
 		flood(t, limit.Bucket(1000, limit.Second, 20), keys, o, 0.99)
 	})
 	t.Run("keys that stay in use leave newcomers what the shared cells have", func(t *testing.T) {

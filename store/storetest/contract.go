@@ -54,6 +54,22 @@ var limitCases = []testCase{
 			}
 		}
 	}},
+	{"P-081 the last of ten passes, whoever looked before, and the eleventh does not", func(c *client) {
+		for i, l := range []limit.Limit{limit.Bucket(10, limit.Day, 10), limit.Window(10, limit.Day), limit.Slots(10)} {
+			for j, looked := range []bool{false, true} {
+				s := step(uint64(2*i+j), l, 1)
+				for n := int64(10); n > 0; n-- {
+					if looked {
+						c.left(n, s)
+						c.want(ledger.Done, ledger.Command{Op: ledger.Peek, Steps: []ledger.Step{s}})
+					}
+					c.want(ledger.Done, take(s))
+				}
+				c.want(ledger.Refused, take(s))
+				c.want(ledger.Refused, take(s))
+			}
+		}
+	}},
 	{"zero units pass while there is one and leave nothing", func(c *client) {
 		for i, l := range every {
 			s := step(uint64(i), l, 0)
