@@ -86,7 +86,7 @@ func (s *Server) ReloadTLS(t TLS) error {
 	}
 	cert, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
 	if err != nil {
-		return fmt.Errorf("gate: the certificate: %w", err)
+		return fmt.Errorf("gate: the certificate %s with the key %s: %w", t.CertFile, t.KeyFile, err)
 	}
 	c := &tls.Config{
 		Certificates: []tls.Certificate{cert},

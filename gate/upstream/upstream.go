@@ -97,7 +97,7 @@ func (u *Upstream) aim(t *http.Transport, o *Options) error {
 		t.Protocols = new(http.Protocols)
 		t.Protocols.SetUnencryptedHTTP2(true)
 	default:
-		return fmt.Errorf("address %q begins with none of http://, https://, h2c:// and unix:", o.URL)
+		return fmt.Errorf("address %q begins with none of http://, https://, h2c:// and unix:/path", o.URL)
 	}
 	if target.Host == "" {
 		return fmt.Errorf("address %q has no host", o.URL)
