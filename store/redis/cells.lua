@@ -1,0 +1,81 @@
+-- The cells of one call. Each is read once and written once, however many commands are
+-- about it.
+
+local cells, order = {}, {}
+
+local function unpackmark(raw, pos)
+	local kind, most, per, burst = unpack('<Bi7i7i7', raw, pos)
+	return {kind = kind, max = most, per = per, burst = burst}
+end
+
+-- The cell of key as it is stored, or nil.
+local function readcell(key, raw)
+	if not raw or raw == '' then return nil end
+	local at, used = unpack('<dd', raw, MARK + 1)
+	local c = {key = key, mark = sub(raw, 1, MARK), at = at, used = used, stored = true}
+	if #raw > PLAIN then c.log = readlog(key, raw) end
+	return c
+end
+
+-- The cell of step s, carried over to its limit if that has changed.
+local function opencell(s, t)
+	local key = s.key
+	local c = cells[key]
+	if not c then
+		if s.kind == WINDOW then
+			c = readcell(key, call('GETRANGE', key, 0, NEAR - 1))
+		else
+			c = readcell(key, call('GET', key))
+		end
+		if not c then
+			c = {key = key, mark = s.mark, at = 0, used = 0}
+			if s.kind == WINDOW then c.log = newlog(key) end
+		end
+		cells[key] = c
+		order[#order + 1] = c
+		c.limit = s
+	end
+	if c.mark ~= s.mark then
+		convert(s, unpackmark(c.mark, 1), c, t, function() return newlog(key) end)
+		c.mark, c.dirty = s.mark, true
+	end
+	c.limit = s
+	return c
+end
+
+-- How long until c is as good as new, in microseconds; zero or less if it is, nil if
+-- time does not bring it.
+local function lifetime(l, c, t)
+	local kind = l.kind
+	if kind == SLOTS then return c.used == 0 and 0 or nil end
+	if kind == WINDOW then
+		if c.log.n == 0 then return 0 end
+		return c.log:get(c.log.n) + l.per - t
+	end
+	if c.used <= 0 then return 0 end
+	local rate = kind == COOLDOWN and 1 or l.max
+	if rate <= 0 then return MOST end
+	return c.at - t + ceildiv(c.used, rate)
+end
+
+local function writecell(c)
+	local l, key = c.limit, c.key
+	local life = lifetime(l, c, now)
+	local plain = c.mark .. pack('<dd', c.at, c.used)
+	if not life then return call('SET', key, plain) end
+	life = min(life + spare, MOST)
+	if life <= 0 then
+		if c.stored then call('DEL', key) end
+		return
+	end
+	local px = math.ceil(life / 1000)
+	if l.kind == WINDOW then return c.log:write(plain, px) end
+	call('SET', key, plain, 'PX', px)
+end
+
+local function writecells()
+	for i = 1, #order do
+		local c = order[i]
+		if c.dirty or c.log and c.log.touched then writecell(c) end
+	end
+end

@@ -1,0 +1,270 @@
+-- The commands: the twin of ledger/ledger.go. What a command and its answer look like is
+-- drawn in FORMAT.md.
+
+local TAKE, PEEK, SETTLE, RELEASE, FREE, VOID, COOL, FIND, RESET, SCAN = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
+
+local function fits(op, s, t, n)
+	local c = s.cell
+	if s.kind ~= WINDOW then
+		local verdict = fitcell(s, c, t, n)
+		if op == TAKE and verdict ~= NEVER and s.kind ~= SLOTS and heal(s, c, t) then c.dirty = true end
+		return verdict
+	end
+	local before = c.at
+	local verdict = fitwindow(s, c, t, n)
+	if c.at ~= before then c.dirty = true end
+	return verdict
+end
+
+local function taken(s, t, n)
+	local c = s.cell
+	c.dirty = true
+	if s.kind == WINDOW then
+		local verdict, at = fitwindow(s, c, t, n)
+		if verdict == PASS and n > 0 then debit(s, c, at, n) end
+		return
+	end
+	local verdict, at, used = fitcell(s, c, t, n)
+	if verdict == PASS then c.at, c.used = at, used end
+end
+
+local function give(s, t, at, n)
+	local c = s.cell
+	c.dirty = true
+	n = min(max(n, -MOST), MOST)
+	if s.kind == WINDOW then return givewindow(s, c, t, at, n) end
+	givecell(s, c, t, n)
+end
+
+-- What the i-th step and those before it take from its cell.
+local function together(steps, i)
+	local s = steps[i]
+	local sum = s.n
+	for j = 1, i - 1 do
+		if steps[j].cell == s.cell and sum >= 0 then sum = sum + max(0, steps[j].n) end
+	end
+	return sum
+end
+
+local function setfits(steps, set)
+	for i = 1, #steps do
+		if steps[i].set == set and steps[i].verdict ~= PASS then return false end
+	end
+	return true
+end
+
+-- Takes every enforced step or none, then each shadow set that fits whole.
+local function decide(op, steps, t)
+	local status, all = DONE, true
+	for i = 1, #steps do
+		local s = steps[i]
+		s.verdict = fits(op, s, t, i == 1 and s.n or together(steps, i))
+		if s.verdict ~= PASS then
+			all = false
+			if s.set == 0 then status = REFUSED end
+		end
+	end
+	if op == TAKE and status == DONE then
+		for i = 1, #steps do
+			local s = steps[i]
+			if s.set ~= 0 and not all and not setfits(steps, s.set) then emptystep(s) end
+			taken(s, t, s.n)
+		end
+	end
+	return status, all
+end
+
+local function settle(s, t, at, used)
+	if used < 0 or s.kind == SLOTS or s.set ~= 0 and s.n == 0 then return end
+	local back = s.n - used
+	if back > 0 and s.keep then return end
+	give(s, t, at, back)
+end
+
+local function run(op, steps, t, at, used, delay)
+	for i = 1, #steps do steps[i].cell = opencell(steps[i], t) end
+	if op == TAKE or op == PEEK then return decide(op, steps, t) end
+	if op == SETTLE and #used ~= 8 * #steps then return CONFLICT end
+	for i = 1, #steps do
+		local s = steps[i]
+		if op == SETTLE then
+			settle(s, t, at, (unpack('<i8', used, 8 * i - 7)))
+		elseif op == VOID then
+			give(s, t, at, s.n)
+		elseif op == COOL then
+			s.cell.dirty = true
+			cool(s, s.cell, t, delay)
+		elseif s.kind == SLOTS then
+			give(s, t, at, s.n)
+		end
+	end
+	return DONE
+end
+
+-- Looks up the record of a command. It returns how that answers it; if it does not, nil,
+-- and the steps whose cells are to be changed.
+local function begin(op, r, cmd)
+	if op == TAKE then
+		if not r then return nil, cmd.steps end
+		if r.released == VOIDED or r.asked ~= cmd.asked then return CONFLICT end
+		return REPLAYED
+	end
+	if not r or r.released == VOIDED then return UNKNOWN end
+	if op == FIND then return DONE end
+	if op == SETTLE and r.settled == 1 then
+		return r.used == cmd.used and REPLAYED or CONFLICT
+	end
+	if op == SETTLE and #cmd.used ~= 8 * #r.steps or op == VOID and r.settled == 1 and r.released == 0 then
+		return CONFLICT
+	end
+	if op ~= SETTLE and r.released == 1 then return REPLAYED end
+	if op == FREE then return nil, heldsteps(r, cmd.steps) end
+	return nil, r.steps
+end
+
+-- Records what has been done.
+local function finish(op, r, cmd, t)
+	local key = cmd.record
+	if op == TAKE then
+		r = {asked = cmd.asked, at = t, ended = 0, settled = 0, released = 0, steps = cmd.steps, used = ''}
+		return writerecord(key, r, false)
+	end
+	if op == VOID or op == RELEASE and cmd.brief then
+		call('DEL', key)
+	elseif op == RELEASE then
+		r.released, r.ended = 1, t
+		writerecord(key, r, RETENTION)
+	elseif op == SETTLE then
+		r.settled, r.used = 1, cmd.used
+		writerecord(key, r)
+	elseif op == FREE then
+		for _, s in ipairs(heldsteps(r, cmd.steps)) do emptystep(s) end
+		writerecord(key, r)
+	end
+end
+
+local function named(op, cmd, t)
+	local r = readrecord(cmd.record)
+	local status, steps = begin(op, r, cmd)
+	local all = true
+	if not status then
+		status, all = run(op, steps, t, r and r.at or t, cmd.used, cmd.delay)
+		if status == DONE then finish(op, r, cmd, t) end
+	elseif status == UNKNOWN and op == VOID and cmd.brief then
+		local none = {asked = cmd.asked, at = t, ended = t, settled = 0, released = VOIDED, steps = {}, used = ''}
+		writerecord(cmd.record, none, BRIEF)
+	end
+	if status == UNKNOWN or cmd.brief or op == TAKE and status == CONFLICT then r = nil end
+	return status, all, r
+end
+
+-- A command that gives back without a record of a grant, sent again until it is known
+-- to have arrived.
+local function once(op, cmd, t)
+	if not call('SET', cmd.record, '', 'NX', 'PX', BRIEF) then return REPLAYED, true end
+	return run(op, cmd.steps, t, cmd.at, cmd.used, cmd.delay)
+end
+
+local function level(s, t)
+	local c = s.cell
+	if c.log then return pack('<ddd', levelwindow(s, c, t)) end
+	return pack('<ddd', c.at, c.used, 0)
+end
+
+-- Reads a command, and the keys it is about from the k-th on.
+local function readcommand(blob, k)
+	local _, flags, n, at, delay, pos = unpack('<BBHi8i8', blob)
+	local cmd = {flags = flags, at = at, delay = delay, steps = {}, brief = flags % 8 >= 4}
+	if flags % 4 >= 2 then
+		cmd.record, cmd.asked, k, pos = KEYS[k], sub(blob, pos, pos + 7), k + 1, pos + 8
+	end
+	for i = 1, n do
+		local s = readstep(blob, pos)
+		s.key, s.name = KEYS[k], sub(KEYS[k], #PREFIX + 1)
+		cmd.steps[i], k, pos = s, k + 1, pos + STEP
+	end
+	cmd.used = sub(blob, pos)
+	return cmd, k
+end
+
+-- A portion of the cells whose keys are like the pattern: full again if a reset is asked
+-- for, else as they are; and where the next portion begins.
+local function visit(op, cursor, pattern)
+	local page = call('SCAN', cursor, 'MATCH', pattern, 'COUNT', 2000)
+	local list = {}
+	for _, key in ipairs(page[2]) do
+		local c = readcell(key, call('GETRANGE', key, 0, NEAR - 1))
+		if c then
+			local l = unpackmark(c.mark, 1)
+			local life = lifetime(l, c, now)
+			if op == SCAN and (not life or life > 0) then
+				l.cell = c
+				list[#list + 1] = sub(key, #PREFIX + 1) .. c.mark .. level(l, now)
+			elseif op == RESET and life and life > 0 then
+				call('DEL', key)
+				list[#list + 1] = ''
+			end
+		end
+	end
+	return pack('<HI4', #page[1], #list) .. page[1] .. concat(list)
+end
+
+local function answer(op, cmd, t)
+	local status, all, r = DONE, true, nil
+	if cmd.flags % 16 >= 8 then
+		status = once(op, cmd, t)
+	elseif cmd.record then
+		status, all, r = named(op, cmd, t)
+	elseif op == FIND then
+		status = UNKNOWN
+	else
+		status, all = run(op, cmd.steps, t, cmd.at, cmd.used, cmd.delay)
+	end
+	local decided = op <= PEEK and status <= REFUSED
+	local parts = {pack('<BB', status, (decided and not all and 1 or 0) + (r and 2 or 0))}
+	if r then parts[2] = pack('<i8', r.at) .. describe(r) end
+	if decided and not all then
+		for i = 1, #cmd.steps do parts[#parts + 1] = pack('<d', cmd.steps[i].verdict) end
+	end
+	if decided and cmd.flags % 2 == 1 then
+		for i = 1, #cmd.steps do parts[#parts + 1] = level(cmd.steps[i], t) end
+	end
+	return concat(parts)
+end
+
+-- A command of quick.lua that has to be looked at more closely, because the limit of a
+-- cell has changed.
+local function quickly(blob, k, out)
+	local n = string.byte(blob, 2)
+	local steps = {}
+	for j = 1, n do
+		local pos = 3 + (j - 1) * WORKED
+		local s = unpackmark(blob, pos)
+		local _, cost = unpack('<dd', blob, pos + MARK)
+		s.n, s.set, s.key, s.mark = cost / max(1, s.per), 0, KEYS[k + j - 1], sub(blob, pos, pos + MARK - 1)
+		steps[j] = s
+	end
+	run(TAKE, steps, now)
+	for j = 1, n do
+		local s = steps[j]
+		out[#out + 1] = pack('<ddd', s.verdict, s.cell.at, s.cell.used)
+	end
+	return k + n
+end
+
+if string.byte(ARGV[1]) >= RESET and string.byte(ARGV[1]) <= SCAN then
+	return pack('<i8', now) .. visit(string.byte(ARGV[1]), ARGV[2], ARGV[3])
+end
+local out, k = {pack('<i8', now)}, 1
+for i = 1, #ARGV do
+	local op, cmd = string.byte(ARGV[i]), nil
+	if op == QUICK then
+		k = quickly(ARGV[i], k, out)
+	else
+		cmd, k = readcommand(ARGV[i], k)
+		local answered = answer(op, cmd, op <= PEEK and cmd.at > 0 and min(now, cmd.at) or now)
+		out[#out + 1] = pack('<I4', #answered) .. answered
+	end
+end
+writecells()
+return concat(out)

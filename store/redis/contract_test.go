@@ -1,0 +1,30 @@
+package redis_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/store/redis"
+	"github.com/sluicegate/sluice/store/redis/redistest"
+	"github.com/sluicegate/sluice/store/storetest"
+)
+
+// open returns an empty store on a server.
+func open(t testing.TB, o redis.Options) *redis.Store {
+	t.Helper()
+	s, err := redis.Open(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestContract(t *testing.T) {
+	server := redistest.Start(t)
+	storetest.Run(t, func(t *testing.T) sluice.Store {
+		server.Flush()
+		return open(t, redis.Options{URI: "redis://" + server.Addr, Wait: time.Second})
+	})
+}

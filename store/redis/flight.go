@@ -1,0 +1,176 @@
+package redis
+
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"errors"
+	"strings"
+	"sync"
+
+	"github.com/redis/rueidis"
+
+	"github.com/sluicegate/sluice/ledger"
+)
+
+const (
+	maxFlying = 2  // script calls under way at a time
+	maxParts  = 64 // commands that one script call carries at most, if of several requests
+)
+
+// A lane brings requests to a server. Those that come while calls are under way share the
+// next call. A request that finds the lane empty leaves at once: nobody waits for others
+// to join.
+type lane struct {
+	fly func([]*request)
+
+	mu     sync.Mutex
+	queue  []*request
+	flying int
+}
+
+// laneOf returns the lane of r. A script call all of whose commands are quick ones is
+// cheaper.
+func (s *Store) laneOf(r *request) *lane {
+	if r.quick {
+		return &s.lanes[0]
+	}
+	return &s.lanes[1]
+}
+
+// send puts r on its way.
+func (l *lane) send(r *request) {
+	l.mu.Lock()
+	l.queue = append(l.queue, r)
+	if l.flying < maxFlying {
+		l.flying++
+		go l.carry()
+	}
+	l.mu.Unlock()
+}
+
+// carry takes requests to the server until there are none.
+func (l *lane) carry() {
+	var batch []*request
+	for {
+		batch = l.next(batch[:0])
+		if len(batch) == 0 {
+			return
+		}
+		l.fly(batch)
+	}
+}
+
+// next takes the next requests from the queue, or ends the flight if there are none.
+func (l *lane) next(batch []*request) []*request {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	parts, n := 0, 0
+	for n < len(l.queue) && (n == 0 || parts+len(l.queue[n].parts) <= maxParts) {
+		parts += len(l.queue[n].parts)
+		n++
+	}
+	batch = append(batch, l.queue[:n]...)
+	rest := copy(l.queue, l.queue[n:])
+	clear(l.queue[rest:])
+	l.queue = l.queue[:rest]
+	if n == 0 {
+		l.flying--
+	}
+	return batch
+}
+
+// A script is a text and the name by which a server knows it.
+type script struct{ text, sha string }
+
+func newScript(text string) script {
+	sum := sha1.Sum([]byte(text))
+	return script{text, hex.EncodeToString(sum[:])}
+}
+
+// fly carries out the requests of a batch in one script call, and answers them.
+func (s *Store) fly(batch []*request) {
+	ctx, cancel := context.WithTimeout(context.Background(), s.wait)
+	defer cancel()
+	text, err := s.call(ctx, batch)
+	if err == nil {
+		err = split(batch, text)
+	}
+	if isFull(err) && len(batch) > 1 {
+		// Nothing was written. What gives back may still pass, alone.
+		for i := range batch {
+			s.fly(batch[i : i+1])
+		}
+		return
+	}
+	s.breaker.note(err)
+	for _, r := range batch {
+		if !r.answer(err) {
+			s.orphan(r)
+		}
+	}
+}
+
+// call sends a script call, and the script itself if the server does not know it.
+func (s *Store) call(ctx context.Context, batch []*request) (string, error) {
+	keys, args := 0, 0
+	for _, r := range batch {
+		keys += len(r.keys)
+		args += len(r.parts)
+	}
+	words := make([]string, 0, keys+args)
+	for _, r := range batch {
+		words = append(words, r.keys...)
+	}
+	for _, r := range batch {
+		for i := range r.parts {
+			words = append(words, rueidis.BinaryString(r.parts[i].blob))
+		}
+	}
+	return s.eval(ctx, words[:keys], words[keys:])
+}
+
+func (s *Store) eval(ctx context.Context, keys, args []string) (string, error) {
+	n := int64(len(keys))
+	text, err := s.client.Do(ctx, s.client.B().Evalsha().Sha1(s.script.sha).Numkeys(n).Key(keys...).Arg(args...).Build()).ToString()
+	if e, ok := rueidis.IsRedisErr(err); ok && e.IsNoScript() {
+		return s.client.Do(ctx, s.client.B().Eval().Script(s.script.text).Numkeys(n).Key(keys...).Arg(args...).Build()).ToString()
+	}
+	return text, err
+}
+
+// isFull reports whether the server refused to write because its memory is full. It
+// refuses the first write of a script or none.
+func isFull(err error) bool {
+	e, ok := rueidis.IsRedisErr(err)
+	return ok && strings.Contains(e.Error(), "OOM ")
+}
+
+// isDown reports whether err says that the server cannot do its work now. Other errors
+// are mistakes, ours or in the server's settings, and waiting does not help.
+func isDown(err error) bool {
+	if err == nil || errors.Is(err, errAnswer) {
+		return false
+	}
+	e, ok := rueidis.IsRedisErr(err)
+	if !ok {
+		return true
+	}
+	for _, word := range []string{"READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "NOREPLICAS", "MISCONF", "UNKILLABLE"} {
+		if strings.Contains(e.Error(), word) {
+			return true
+		}
+	}
+	return false
+}
+
+// probe asks whether the server carries out scripts that write.
+func (s *Store) probe(ctx context.Context) error {
+	mark := &request{keys: []string{s.recordKey(anyID())}}
+	mark.parts = []part{{blob: appendCommand(nil, &ledger.Command{Op: ledger.Release}, nil, flagRecord|flagOnce), keys: 1}}
+	text, err := s.call(ctx, []*request{mark})
+	if err != nil {
+		return err
+	}
+	return split([]*request{mark}, text)
+}

@@ -1,0 +1,65 @@
+package redis
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+
+	"github.com/sluicegate/sluice/ledger"
+)
+
+// The names of keys. Every half of a key is 64 bits, written as 11 characters of
+// URL-safe base64, so that a name has a fixed length, needs no quoting in a pattern, and
+// has exactly one hash tag, which nothing that a caller says can move:
+//
+//	sluice:{GROUP}CELL     a cell; those of one caller share a slot of a cluster
+//	sluice:{ID}            the record of a grant
+//
+// Cells that are shared by all have the group zero, and a slot of their own together.
+
+const (
+	wordLen = 11
+	nameLen = 2 + 2*wordLen // of a cell, without the prefix
+)
+
+var base = base64.RawURLEncoding
+
+func appendWord(b []byte, v uint64) []byte {
+	var word [8]byte
+	binary.BigEndian.PutUint64(word[:], v)
+	return base.AppendEncode(b, word[:])
+}
+
+func appendTag(b []byte, group uint64) []byte {
+	return append(appendWord(append(b, '{'), group), '}')
+}
+
+func (s *Store) cellKey(k ledger.Key) string {
+	b := make([]byte, 0, 64)
+	return string(appendWord(appendTag(append(b, s.prefix...), k.Group), k.Cell))
+}
+
+func (s *Store) recordKey(id ledger.ID) string {
+	b := append(append(make([]byte, 0, 64), s.prefix...), '{')
+	return string(append(appendWord(appendWord(b, id.Hi), id.Lo), '}'))
+}
+
+// parseName is the inverse of cellKey without the prefix.
+func parseName(name string) (k ledger.Key, err error) {
+	if len(name) != nameLen || name[0] != '{' || name[1+wordLen] != '}' {
+		return k, errors.New("redis: a key that is none of ours: " + name)
+	}
+	if k.Group, err = parseWord(name[1 : 1+wordLen]); err != nil {
+		return k, err
+	}
+	k.Cell, err = parseWord(name[2+wordLen:])
+	return k, err
+}
+
+func parseWord(s string) (uint64, error) {
+	var word [8]byte
+	if _, err := base.Strict().Decode(word[:], []byte(s)); err != nil {
+		return 0, err
+	}
+	return binary.BigEndian.Uint64(word[:]), nil
+}

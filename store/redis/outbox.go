@@ -1,0 +1,179 @@
+package redis
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/sluicegate/sluice/ledger"
+)
+
+// maxOutbox bounds what waits to be given back.
+const maxOutbox = 100_000
+
+// An outbox holds what has to reach the server: slots to be freed, takes to be undone.
+// Each is marked so that the server knows it again, and is sent until it has arrived.
+type outbox struct {
+	mu    sync.Mutex
+	list  []*request
+	wake  chan struct{}
+	ended chan struct{}
+	quit  context.CancelFunc
+}
+
+func (o *outbox) start(s *Store) {
+	ctx, quit := context.WithCancel(context.Background())
+	o.wake, o.ended, o.quit = make(chan struct{}, 1), make(chan struct{}), quit
+	go o.run(ctx, s)
+}
+
+func (o *outbox) stop() {
+	o.quit()
+	<-o.ended
+}
+
+// add puts what of r is to be sent again into the box.
+func (o *outbox) add(s *Store, r *request) {
+	keys := 0
+	for i := range r.parts {
+		p := &r.parts[i]
+		if p.again {
+			o.put(s, &request{parts: []part{*p}, keys: r.keys[keys : keys+p.keys]})
+		}
+		keys += p.keys
+	}
+}
+
+func (o *outbox) put(s *Store, r *request) {
+	o.mu.Lock()
+	full := len(o.list) >= maxOutbox
+	if !full {
+		o.list = append(o.list, r)
+	}
+	o.mu.Unlock()
+	if full {
+		s.log.Error("redis: too much waits to be given back; slots stay held", "bound", maxOutbox)
+	}
+	select {
+	case o.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run sends what is in the box, until ctx ends.
+func (o *outbox) run(ctx context.Context, s *Store) {
+	defer close(o.ended)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-o.wake:
+		}
+		for !o.empty() {
+			if s.breaker.isOpen() || !o.send(ctx, s) {
+				select {
+				case <-ctx.Done():
+					return
+				case <-time.After(probeEvery):
+				}
+			}
+		}
+	}
+}
+
+func (o *outbox) empty() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.list) == 0
+}
+
+// send sends a batch and reports whether it has arrived, or never can.
+func (o *outbox) send(ctx context.Context, s *Store) bool {
+	o.mu.Lock()
+	batch := o.list[:min(len(o.list), maxParts)]
+	o.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, s.wait)
+	defer cancel()
+	_, err := s.call(ctx, batch)
+	s.breaker.note(err)
+	if isDown(err) || isFull(err) {
+		return false
+	}
+	if err != nil {
+		s.log.Error("redis: the server refuses what is to be given back; slots stay held", "error", err, "commands", len(batch))
+	}
+	o.mu.Lock()
+	o.list = o.list[len(batch):]
+	o.mu.Unlock()
+	return true
+}
+
+// forgotten looks after a request of which nobody knows whether it was carried out.
+func (s *Store) forgotten(r *request) {
+	s.outbox.add(s, r)
+	for i := range r.parts {
+		if p := &r.parts[i]; !p.again && !p.brief.Zero() {
+			s.undo(p.brief)
+		}
+	}
+}
+
+// undo gives back a Take of slots, whether it has arrived, will yet, or never does.
+func (s *Store) undo(id ledger.ID) {
+	r := &request{keys: []string{s.recordKey(id)}}
+	blob := appendCommand(nil, &ledger.Command{Op: ledger.Void}, nil, flagRecord|flagBrief)
+	r.parts = []part{{blob: blob, keys: 1, again: true}}
+	s.outbox.put(s, r)
+}
+
+// orphan looks after a request whose caller has left: what was taken for it is given
+// back.
+func (s *Store) orphan(r *request) {
+	if isDown(r.err) {
+		s.forgotten(r)
+	}
+	if r.err != nil {
+		return
+	}
+	res := make([]ledger.Result, len(r.asked))
+	if err := s.read(r, r.asked, res); err != nil {
+		return
+	}
+	var gone []ledger.Command
+	for i := range r.asked {
+		cmd := &r.asked[i]
+		if cmd.Op == ledger.Take && cmd.ID.Zero() && res[i].Status == ledger.Done && len(cmd.Steps) > 0 {
+			gone = append(gone, ledger.Command{Op: ledger.Void, Steps: cmd.Steps, At: res[i].At})
+		}
+	}
+	if len(gone) > 0 {
+		s.outbox.add(s, s.newRequest(gone))
+	}
+}
+
+// failed is what the caller of a request is told that was not answered: the results, if
+// all of it will be sent again, or err.
+func (r *request) failed(res []ledger.Result, err error) error {
+	for i := range r.parts {
+		if !r.parts[i].again {
+			return err
+		}
+		res[i].Start(0)
+	}
+	return nil
+}
+
+// full answers commands that found the server's memory full.
+func (s *Store) full(r *request, cmds []ledger.Command, res []ledger.Result, err error) error {
+	s.outbox.add(s, r)
+	for i := range cmds {
+		if cmds[i].Op != ledger.Take && !r.parts[i].again {
+			return err
+		}
+		res[i].Start(0)
+		if cmds[i].Op == ledger.Take {
+			res[i].Status = ledger.Full
+		}
+	}
+	return nil
+}

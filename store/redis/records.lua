@@ -1,0 +1,68 @@
+-- The records of grants: the twin of ledger/grants.go. FORMAT.md draws them.
+
+local NAME, STEP = 24, 40 -- a cell's key without the prefix; a step as the client writes it
+
+local DONE, REFUSED, REPLAYED, CONFLICT, UNKNOWN = 0, 1, 2, 3, 4
+local VOIDED = 3 -- in place of released: the grant was given up before it was made
+
+local function readstep(blob, pos)
+	local kind, most, per, burst, n, set, keep = unpack('<Bi7i7i7i8BB', blob, pos)
+	if n > MOST then n = MOST + 1 elseif n < -MOST then n = -MOST - 1 end
+	return {
+		kind = kind, max = most, per = per, burst = burst, n = n, set = set, keep = keep % 2 == 1,
+		mark = sub(blob, pos, pos + MARK - 1), text = sub(blob, pos, pos + STEP - 1),
+	}
+end
+
+local function readrecord(key)
+	local raw = call('GET', key)
+	if not raw then return nil end
+	local asked, at, ended, settled, released, n, pos = unpack('<c8i8i8BBH', raw)
+	local r = {asked = asked, at = at, ended = ended, settled = settled, released = released, steps = {}}
+	for i = 1, n do
+		local s = readstep(raw, pos + NAME)
+		s.name = sub(raw, pos, pos + NAME - 1)
+		s.key = PREFIX .. s.name
+		r.steps[i], pos = s, pos + NAME + STEP
+	end
+	r.used = sub(raw, pos)
+	return r
+end
+
+-- What of a record answers a command: its steps, and what has become of it.
+local function describe(r)
+	local parts = {pack('<BBH', r.settled, r.released, #r.steps)}
+	for i = 1, #r.steps do parts[i + 1] = r.steps[i].name .. r.steps[i].text end
+	return concat(parts)
+end
+
+-- Writes r, to be forgotten after ttl milliseconds; false is never, nil as before.
+local function writerecord(key, r, ttl)
+	local raw = r.asked .. pack('<i8i8', r.at, r.ended) .. describe(r) .. r.used
+	if ttl then
+		call('SET', key, raw, 'PX', ttl)
+	elseif ttl == false then
+		call('SET', key, raw)
+	else
+		call('SET', key, raw, 'KEEPTTL')
+	end
+end
+
+-- A step that took, or still holds, nothing.
+local function emptystep(s)
+	s.n, s.text = 0, sub(s.text, 1, MARK) .. pack('<i8', 0) .. sub(s.text, MARK + 9)
+end
+
+-- The slots among steps that the grant of r still holds.
+local function heldsteps(r, steps)
+	local list = {}
+	for _, s in ipairs(r.steps) do
+		for _, asked in ipairs(steps) do
+			if asked.key == s.key and s.kind == SLOTS and s.n > 0 then
+				list[#list + 1] = s
+				break
+			end
+		end
+	end
+	return list
+end

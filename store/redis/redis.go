@@ -1,0 +1,212 @@
+// Package redis keeps the books of many processes in one Redis, or Valkey.
+//
+// A decision is one round trip, whatever its number of limits: a script evaluates all of
+// them at the server's own time and takes all or none. Decisions that are asked for at
+// the same time share a script call, which is what makes a server carry more of them
+// than scripts of their own would. Nothing is asked of a replica.
+//
+// # When the server does not answer
+//
+// A command waits no longer than [Options.Wait]. After three failures in a row, none of
+// them answered by the server, further commands fail at once with [ErrUnavailable], until
+// a probe in the background is answered. One log line tells of either change.
+//
+// A command that failed may have been carried out or may be yet. The Store never sends one
+// again, with two exceptions that a mark in the server makes safe: what is to be given back
+// is sent until it has arrived, which is why a Release does not fail, and a Take of slots
+// that was given up is undone, even if it arrives after that. So no slot is lost and none
+// is freed twice, unless this process ends first. Units of a rate that were taken for a
+// caller that gave up stay taken if the answer got lost; they come back with time.
+//
+// # What is lost
+//
+// What the server loses. A failover forgets what the old master had not told its replica
+// yet: as many units as were taken in that moment may be taken again. Slots that a process
+// holds when it dies stay held; give calls that hold slots an ID, so that another process
+// can resume and release them. The server must not evict: set its maxmemory-policy to
+// noeviction. When its memory is full a Take is answered Full.
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/sluicegate/sluice/ledger"
+)
+
+// Options of a Store. URI alone is needed.
+type Options struct {
+	// URI is where the server is:
+	//
+	//	redis://[user:password@]host[:port][/database]
+	//	rediss://…                            the same over TLS
+	//	unix:///path/to/socket[?db=0]
+	//	redis://…?master_set=NAME             the master that a Sentinel at the host names
+	//
+	// Further addresses are added as &addr=host:port.
+	URI string
+	// Prefix begins every key, so that several books fit in one database: at most 64
+	// letters, digits and any of -_.: in ASCII. Empty is "sluice:".
+	Prefix string
+	// Wait is how long a command waits for its answer. Zero is 20 ms.
+	Wait time.Duration
+	// Retention is how long an admission with an ID is remembered after its release.
+	// Zero is an hour.
+	Retention time.Duration
+	// Logger is told when the server stops answering and when it answers again. Nil is
+	// silence.
+	Logger *slog.Logger
+}
+
+// Errors of a Store.
+var (
+	// ErrClosed is returned after Close.
+	ErrClosed = errors.New("redis: the store is closed")
+	// ErrUnavailable is returned while the server is known not to answer. Nothing was
+	// sent.
+	ErrUnavailable = errors.New("redis: the server does not answer")
+	// ErrWait is wrapped by the error of a command that was not answered in time. It may
+	// have been carried out.
+	ErrWait = errors.New("redis: no answer in time")
+)
+
+// A Store is a sluice.Store in a Redis server. It is safe for concurrent use.
+type Store struct {
+	prefix  string
+	wait    time.Duration
+	log     *slog.Logger
+	client  rueidis.Client
+	script  script
+	lanes   [2]lane // of requests that are quick, and of all others
+	breaker breaker
+	outbox  outbox
+	held    held
+	closed  atomic.Bool
+}
+
+// Open connects to the server. Its errors are one line that says what is wrong and what
+// to do.
+func Open(ctx context.Context, o Options) (*Store, error) {
+	if o.Prefix == "" {
+		o.Prefix = "sluice:"
+	}
+	if o.Wait <= 0 {
+		o.Wait = 20 * time.Millisecond
+	}
+	if o.Retention <= 0 {
+		o.Retention = time.Hour
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if err := checkPrefix(o.Prefix); err != nil {
+		return nil, err
+	}
+	client, err := connect(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{
+		prefix: o.Prefix, wait: o.Wait, log: o.Logger, client: client,
+		script: newScript(scriptText(serverTime, o.Prefix, o.Retention)),
+	}
+	for i := range s.lanes {
+		s.lanes[i].fly = s.fly
+	}
+	s.breaker.start(s)
+	s.outbox.start(s)
+	if err := s.probe(ctx); err != nil {
+		return nil, errors.Join(explain(err, o), s.Close())
+	}
+	return s, nil
+}
+
+// Close ends the store. Admissions that it has not given back yet stay held.
+func (s *Store) Close() error {
+	if s.closed.CompareAndSwap(false, true) {
+		s.breaker.stop()
+		s.outbox.stop()
+		s.client.Close()
+	}
+	return nil
+}
+
+// Apply implements sluice.Store. The commands of one call are carried out in one script
+// call, if none of them is a Reset.
+func (s *Store) Apply(ctx context.Context, cmds []ledger.Command, res []ledger.Result) error {
+	for len(cmds) > 0 {
+		n := 1
+		if cmds[0].Op == ledger.Reset {
+			if err := s.reset(ctx, &cmds[0], &res[0]); err != nil {
+				return err
+			}
+		} else {
+			for n < len(cmds) && cmds[n].Op != ledger.Reset {
+				n++
+			}
+			if err := s.apply(ctx, cmds[:n], res[:n]); err != nil {
+				return err
+			}
+		}
+		cmds, res = cmds[n:], res[n:]
+	}
+	return nil
+}
+
+// apply carries out commands of which none is a Reset.
+func (s *Store) apply(ctx context.Context, cmds []ledger.Command, res []ledger.Result) error {
+	if s.closed.Load() {
+		return ErrClosed
+	}
+	r := s.newRequest(cmds)
+	if s.breaker.isOpen() {
+		s.outbox.add(s, r)
+		return r.failed(res, ErrUnavailable)
+	}
+	s.laneOf(r).send(r)
+	err := s.await(ctx, r, cmds)
+	switch {
+	case err == nil:
+		err = s.read(r, cmds, res)
+		requests.Put(r)
+		return err
+	case r.left.Load() == leftGone: // who brings the answer looks after it
+	case isDown(err):
+		s.forgotten(r)
+	case isFull(err):
+		return s.full(r, cmds, res, err)
+	default:
+		return err
+	}
+	return r.failed(res, err)
+}
+
+// await waits for the answer to r, for a bounded time.
+func (s *Store) await(ctx context.Context, r *request, cmds []ledger.Command) error {
+	timer := timers.Get().(*time.Timer)
+	timer.Reset(s.wait)
+	defer func() {
+		timer.Stop()
+		timers.Put(timer)
+	}()
+	var err error
+	select {
+	case <-r.done:
+		return r.err
+	case <-timer.C:
+		err = fmt.Errorf("%w: waited %v", ErrWait, s.wait)
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	if r.leave(cmds) {
+		return err
+	}
+	<-r.done // answered in this moment
+	return r.err
+}

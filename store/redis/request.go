@@ -1,0 +1,202 @@
+package redis
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/sluicegate/sluice/ledger"
+	"github.com/sluicegate/sluice/limit"
+)
+
+// A request is the commands of one caller on their way. Its memory is its own: the caller
+// may be gone when the answer comes.
+type request struct {
+	parts []part
+	keys  []string
+	quick bool          // all parts are quick ones
+	done  chan struct{} // receives once, when reply or err is set
+	reply []string      // what the script says to each part
+	now   limit.Micros  // the time of the script
+	err   error
+	left  atomic.Int32     // leftWaiting, leftGone or leftAnswered
+	asked []ledger.Command // what the caller asked that has left
+}
+
+// A part is one command of a request.
+type part struct {
+	blob []byte
+	keys int // how many of the request's keys are its own
+	// size is how long the answer is, if the command is a quick one; zero if the answer says.
+	size int
+	// again is true of what is to be given back: it is sent until it arrives.
+	again bool
+	// brief is the ID of the record that the store itself keeps of a Take of slots.
+	brief ledger.ID
+}
+
+const (
+	leftWaiting = iota
+	leftGone    // the caller has left
+	leftAnswered
+)
+
+var (
+	requests = sync.Pool{New: func() any { return &request{done: make(chan struct{}, 1)} }}
+	timers   = sync.Pool{New: func() any {
+		t := time.NewTimer(time.Hour)
+		t.Stop()
+		return t
+	}}
+)
+
+// newRequest writes cmds down.
+func (s *Store) newRequest(cmds []ledger.Command) *request {
+	r := requests.Get().(*request)
+	r.parts, r.keys = r.parts[:0], r.keys[:0]
+	r.err, r.quick = nil, true
+	r.left.Store(leftWaiting)
+	for i := range cmds {
+		s.write(r, &cmds[i])
+	}
+	return r
+}
+
+// write appends one command to r.
+func (s *Store) write(r *request, cmd *ledger.Command) {
+	if n := len(r.parts); n < cap(r.parts) {
+		r.parts = r.parts[:n+1]
+	} else {
+		r.parts = append(r.parts, part{})
+	}
+	p := &r.parts[len(r.parts)-1]
+	*p = part{blob: p.blob[:0]}
+	if isQuick(cmd) {
+		p.size, p.keys = len(cmd.Steps)*levelLen, len(cmd.Steps)
+		p.blob = appendQuick(p.blob, cmd)
+		for i := range cmd.Steps {
+			r.keys = append(r.keys, s.cellKey(cmd.Steps[i].Key))
+		}
+		return
+	}
+	r.quick = false
+	flags, steps, before := byte(0), cmd.Steps, len(r.keys)
+	if cmd.Levels {
+		flags |= flagLevels
+	}
+	switch named := !cmd.ID.Zero() && cmd.Op != ledger.Peek && cmd.Op != ledger.Cool; {
+	case named:
+		flags |= flagRecord
+		r.keys = append(r.keys, s.recordKey(cmd.ID))
+		if cmd.Op != ledger.Take && cmd.Op != ledger.Free {
+			steps = nil // the record has them
+		}
+		p.again = cmd.Op == ledger.Release || cmd.Op == ledger.Free || cmd.Op == ledger.Void
+	case cmd.Op == ledger.Take && hold(steps):
+		p.brief = anyID()
+	case cmd.Op == ledger.Release, cmd.Op == ledger.Free, cmd.Op == ledger.Void:
+		p.brief = s.held.find(cmd)
+		p.again = !p.brief.Zero() || cmd.Op == ledger.Void || hold(steps)
+		if !p.brief.Zero() && cmd.Op != ledger.Free {
+			steps = nil
+		}
+		if p.brief.Zero() && p.again {
+			flags |= flagRecord | flagOnce
+			r.keys = append(r.keys, s.recordKey(anyID()))
+		}
+	}
+	if !p.brief.Zero() {
+		flags |= flagRecord | flagBrief
+		r.keys = append(r.keys, s.recordKey(p.brief))
+	}
+	p.blob = appendCommand(p.blob, cmd, steps, flags)
+	for i := range steps {
+		r.keys = append(r.keys, s.cellKey(steps[i].Key))
+	}
+	p.keys = len(r.keys) - before
+}
+
+// hold reports whether steps take slots.
+func hold(steps []ledger.Step) bool {
+	for i := range steps {
+		if steps[i].Limit.OnRelease() && steps[i].N > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func anyID() ledger.ID { return ledger.ID{Hi: rand.Uint64(), Lo: rand.Uint64() | 1} }
+
+// answer hands the caller its answer. It reports false if the caller has left.
+func (r *request) answer(err error) bool {
+	r.err = err
+	if !r.left.CompareAndSwap(leftWaiting, leftAnswered) {
+		return false
+	}
+	r.done <- struct{}{}
+	return true
+}
+
+// leave says that the caller does not wait any more, and what it had asked. It reports
+// false if the answer has come.
+func (r *request) leave(cmds []ledger.Command) bool {
+	asked := slices.Clone(cmds)
+	for i := range asked {
+		asked[i].Steps = slices.Clone(asked[i].Steps)
+	}
+	r.asked = asked
+	return r.left.CompareAndSwap(leftWaiting, leftGone)
+}
+
+// read reads the answers to cmds.
+func (s *Store) read(r *request, cmds []ledger.Command, res []ledger.Result) error {
+	for i := range cmds {
+		res[i].Start(r.now)
+		in := reader{rest: []byte(r.reply[i])}
+		p := &r.parts[i]
+		if p.size > 0 {
+			in.readQuick(&cmds[i], &res[i])
+		} else {
+			in.readAnswer(&cmds[i], &res[i])
+		}
+		if in.bad {
+			return errAnswer
+		}
+		if cmds[i].ID.Zero() && p.again {
+			res[i].Status = ledger.Done // it had arrived before, if it was not done now
+		}
+		if !p.brief.Zero() && cmds[i].Op == ledger.Take && res[i].Status == ledger.Done {
+			s.held.add(&cmds[i], res[i].At, p.brief)
+		}
+	}
+	return nil
+}
+
+// split gives each request of a batch its share of the script's answer.
+func split(batch []*request, text string) error {
+	in := reader{rest: []byte(text)}
+	now := limit.Micros(read64(in.take(8)))
+	for _, r := range batch {
+		r.now, r.reply = now, r.reply[:0]
+		for i := range r.parts {
+			n := r.parts[i].size
+			if n == 0 {
+				n = int(binary.LittleEndian.Uint32(in.take(4)))
+			}
+			if n > len(in.rest) {
+				return errAnswer
+			}
+			r.reply = append(r.reply, rueidis.BinaryString(in.take(n)[:n]))
+		}
+	}
+	if in.bad || len(in.rest) > 0 {
+		return errAnswer
+	}
+	return nil
+}
