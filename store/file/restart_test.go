@@ -83,7 +83,6 @@ func TestWhatSurvives(t *testing.T) {
 			d.want(ledger.Done, take(window))
 			d.want(ledger.Done, take(asSlots(window))) // without an ID
 			d.want(ledger.Done, ledger.Command{Op: ledger.Reset, All: true})
-			d.left(2, asSlots(window)) // what is held stays held, while there is a holder
 		}, func(d *desk) { d.left(10, asSlots(window)) }},
 		{"a cooldown", func(d *desk) {
 			d.want(ledger.Done, ledger.Command{Op: ledger.Cool, Steps: []ledger.Step{cooldown}, Delay: limit.Day})
