@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -229,6 +230,26 @@ func TestAuditSaysWhoDidWhat(t *testing.T) {
 	}
 	if strings.Contains(w.log.String(), "right") {
 		t.Error("the token is in the log")
+	}
+}
+
+func TestAuditOfManyAtOnce(t *testing.T) {
+	w := newWorld(t, nil)
+	const many = 50
+	var all sync.WaitGroup
+	for i := range many {
+		all.Go(func() {
+			w.want(200, "reset_key", "POST", fmt.Sprintf("/actuator/ratelimits/reset?key=user:%d.", i), "")
+		})
+	}
+	all.Wait()
+	if n := strings.Count(w.log.String(), "a change was made"); n != many {
+		t.Errorf("A-W9 %d records of %d changes", n, many)
+	}
+	for i := range many {
+		if key := fmt.Sprintf("key=user:%d.", i); strings.Count(w.log.String(), key) != 1 {
+			t.Errorf("A-W9 not one record has %s", key)
+		}
 	}
 }
 
