@@ -199,7 +199,7 @@ func (d *Decision) figures(used Cost) ([]int64, error) {
 		if at.rule == nil || at.limit.OnRelease() {
 			continue
 		}
-		j := slices.IndexFunc(used, func(a Amount) bool { return a.Unit == at.limit.unit })
+		j := used.find(at.limit.unit)
 		if j < 0 {
 			continue
 		}

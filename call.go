@@ -77,12 +77,20 @@ const (
 	Bytes  Unit = "bytes"  // octets of a body
 )
 
+// named returns u, and Calls for the zero Unit.
+func (u Unit) named() Unit {
+	if u == "" {
+		return Calls
+	}
+	return u
+}
+
 // A Cost is how many units of each kind a call takes. A nil Cost is one of [Calls].
 // A unit that is not listed costs nothing, except Calls, which then costs one.
 type Cost []Amount
 
-// An Amount is N units of one kind. N below zero is refused as invalid; zero takes
-// nothing and still needs a limit that admits something.
+// An Amount is N units of one kind. With N below zero the call is refused as invalid,
+// whatever rules match it; zero takes nothing and still needs a limit that admits something.
 type Amount struct {
 	Unit Unit
 	N    int64
@@ -90,18 +98,34 @@ type Amount struct {
 
 // Of returns how many of unit c takes.
 func (c Cost) Of(unit Unit) int64 {
-	if unit == "" {
-		unit = Calls
-	}
-	for i := range c {
-		if c[i].Unit == unit {
-			return c[i].N
-		}
+	unit = unit.named()
+	if i := c.find(unit); i >= 0 {
+		return c[i].N
 	}
 	if unit == Calls {
 		return 1
 	}
 	return 0
+}
+
+// find returns the index of the first Amount of a named unit, -1 if there is none.
+func (c Cost) find(unit Unit) int {
+	for i := range c {
+		if c[i].Unit.named() == unit {
+			return i
+		}
+	}
+	return -1
+}
+
+// negative reports whether some amount is below zero.
+func (c Cost) negative() bool {
+	for i := range c {
+		if c[i].N < 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // A Call is what asks to go ahead. Surfaces make Calls; they make nothing else.

@@ -158,12 +158,9 @@ func (r *rule) compileLimits(c *Controller) error {
 		if err := l.Validate(); err != nil {
 			return err
 		}
-		n := ruleLimit{Limit: l.Limit, name: l.Name, unit: l.Unit, window: windowOf(l.Limit)}
+		n := ruleLimit{Limit: l.Limit, name: l.Name, unit: l.Unit.named(), window: windowOf(l.Limit)}
 		if n.name == "" {
 			n.name = l.Kind.String()
-		}
-		if n.unit == "" {
-			n.unit = Calls
 		}
 		if names[n.name] {
 			return fmt.Errorf("two limits are called %q; give them names", n.name)
@@ -354,9 +351,9 @@ func (r *rule) cost(l *ruleLimit, call *Call) int64 {
 	return n
 }
 
-// satMul multiplies without overflow; a negative n stays negative.
+// satMul multiplies what is not negative, without overflow.
 func satMul(n, w int64) int64 {
-	if n > 0 && w > 0 && n > limit.MaxCredits/w {
+	if w > 0 && n > limit.MaxCredits/w {
 		return limit.MaxCredits
 	}
 	return n * w

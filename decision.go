@@ -95,6 +95,10 @@ func (d *Decision) reset(c *Controller, p *compiled) {
 func (d *Decision) plan(p *compiled, call *Call) bool {
 	d.calls = 1
 	if call.Cost != nil {
+		if call.Cost.negative() {
+			d.refusePermanent(ReasonInvalid, "")
+			return false
+		}
 		d.calls = call.Cost.Of(Calls)
 	}
 	for _, r := range p.candidates(call.Kind) {
@@ -115,10 +119,7 @@ func (d *Decision) plan(p *compiled, call *Call) bool {
 			l := &r.limits[i]
 			n := int64(1)
 			if call.Cost != nil || !l.single {
-				if n = r.cost(l, call); n < 0 {
-					d.refusePermanent(ReasonInvalid, r.ID)
-					return false
-				}
+				n = r.cost(l, call)
 			}
 			s := d.addStep(r, l)
 			s.Key, s.N = ledger.Key{Group: m.group, Cell: mix(l.salt, m.base)}, n

@@ -68,7 +68,7 @@ func (h *hasher) call(c *Call) uint64 {
 		text = appendText(text, v)
 	}
 	for _, a := range c.Cost {
-		text = binary.AppendVarint(appendText(text, string(a.Unit)), a.N)
+		text = binary.AppendVarint(appendText(text, string(a.Unit.named())), a.N)
 	}
 	return h.sum(string(text)).hi
 }

@@ -2,6 +2,7 @@ package sluice_test
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -314,6 +315,8 @@ func TestAllOrNothing(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	tokens := one("tokens", limit.Window(100, limit.Minute))
 	tokens.Limits[0].Unit = sluice.Tokens
+	weighed := one("weighed", limit.Slots(1))
+	weighed.Weights = map[string]int64{"": 2}
 	for _, x := range []struct {
 		name      string
 		rules     []sluice.Rule
@@ -339,7 +342,10 @@ func TestRefusals(t *testing.T) {
 		{"P-080 a rate of zero", []sluice.Rule{one("r", limit.Bucket(0, limit.Second, 10))}, nil, sluice.ReasonDenied, "r", 0, true},
 		{"what is never outweighs what is later", []sluice.Rule{one("a", limit.Window(1, limit.Hour)), one("b", limit.Slots(0))},
 			nil, sluice.ReasonDenied, "b", 0, true},
-		{"a negative cost", []sluice.Rule{one("r", limit.Slots(1))}, sluice.Cost{{Unit: sluice.Calls, N: -1}}, sluice.ReasonInvalid, "r", 0, true},
+		{"a negative cost", []sluice.Rule{one("r", limit.Slots(1))}, sluice.Cost{{Unit: sluice.Calls, N: -1}}, sluice.ReasonInvalid, "", 0, true},
+		{"a negative cost that a weight would hide", []sluice.Rule{weighed}, sluice.Cost{{N: math.MinInt64}}, sluice.ReasonInvalid, "", 0, true},
+		{"a negative cost of what no rule counts", nil, sluice.Cost{{Unit: sluice.Bytes, N: -1}}, sluice.ReasonInvalid, "", 0, true},
+		{"no unit is calls", []sluice.Rule{one("r", limit.Slots(1))}, sluice.Cost{{N: 2}}, sluice.ReasonTooLarge, "r", 0, true},
 		{"another unit is a budget", []sluice.Rule{tokens}, sluice.Cost{{Unit: sluice.Tokens, N: 100}}, sluice.ReasonBudget, "tokens", time.Minute, false},
 	} {
 		t.Run(x.name, func(t *testing.T) {
