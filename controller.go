@@ -207,7 +207,7 @@ func (c *Controller) decide(ctx context.Context, call *Call, d *Decision, ticket
 			return c.standBehind(ctx, d, m)
 		}
 	}
-	if len(d.steps) == 0 {
+	if len(d.steps) == 0 && d.id.Zero() { // nothing to take and nothing to remember
 		d.grant(0)
 		return true, nil
 	}

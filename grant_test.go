@@ -95,6 +95,16 @@ func TestSettle(t *testing.T) {
 			}
 		}
 	})
+	t.Run("no unit is calls", func(t *testing.T) {
+		c := engine(t, one("r", limit.Window(20, limit.Hour)))
+		adm := admit(t, c, sluice.Call{Cost: sluice.Cost{{N: 5}}})
+		if err := adm.Settle(background, sluice.Cost{{N: 2}}); err != nil {
+			t.Fatal(err)
+		}
+		if n := left(t, c, "r", sluice.Call{}); n != 18 {
+			t.Errorf("%d left, want 18", n)
+		}
+	})
 	t.Run("B-31 what is not listed stays", func(t *testing.T) {
 		c := engine(t, tokenRule(nil))
 		adm := admit(t, c, sluice.Call{Cost: tokens(600)})
@@ -304,6 +314,12 @@ func TestIDs(t *testing.T) {
 		first.Release()
 		if n := passes(t, c, 9, sluice.Call{}); n != 5 {
 			t.Errorf("%d slots are free, want 5", n)
+		}
+	})
+	t.Run("without a rule too", func(t *testing.T) {
+		c := engine(t)
+		if first, again := admit(t, c, call), admit(t, c, call); first.Replayed() || !again.Replayed() {
+			t.Errorf("replayed %v and %v", first.Replayed(), again.Replayed())
 		}
 	})
 	t.Run("a replay of what was released holds nothing", func(t *testing.T) {
