@@ -126,31 +126,6 @@ func (a Admission) Abandon() {
 	d.giveSlots(func(r *rule) bool { return r.OnTimeout == Free })
 }
 
-// giveSlots releases the slots of the rules for which free is true, ahead of the rest.
-// The caller holds d.mu.
-func (d *Decision) giveSlots(free func(*rule) bool) {
-	d.renew()
-	var steps []ledger.Step
-	var places []place
-	for i := range d.steps {
-		s := &d.steps[i]
-		if s.Limit.OnRelease() && s.N > 0 && d.places[i].rule != nil && free(d.places[i].rule) {
-			steps, places = append(steps, *s), append(places, d.places[i])
-			s.N = 0
-		}
-	}
-	if len(steps) == 0 {
-		return
-	}
-	cmds, res := [1]ledger.Command{{Op: ledger.Free, ID: d.id, Steps: steps, At: d.at}}, [1]ledger.Result{}
-	if err := d.c.store.Apply(context.Background(), cmds[:], res[:]); err != nil {
-		d.c.logger.Error("sluice: the store did not take a release", "error", err)
-		return
-	}
-	count(steps, places, -1)
-	d.wake()
-}
-
 // Settle corrects the admission to what was really used. Only the units that used lists
 // are corrected: with [Refund] rules unused units come back and an overrun is debited,
 // below zero if need be; with [Keep] rules unused units stay debited and an overrun is

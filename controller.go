@@ -218,46 +218,6 @@ func (c *Controller) decide(ctx context.Context, call *Call, d *Decision, ticket
 	return ok, err
 }
 
-// startMaxHold arms the timer that frees slots whose holder keeps them too long.
-func (d *Decision) startMaxHold() {
-	var shortest time.Duration
-	for _, m := range d.matched {
-		if h := m.rule.MaxHold; h > 0 && (shortest == 0 || h < shortest) {
-			shortest = h
-		}
-	}
-	if shortest == 0 {
-		return
-	}
-	generation, start := d.generation.Load(), time.Now()
-	d.mu.Lock() // the timer may fire before it is noted
-	d.timer = time.AfterFunc(shortest, func() { d.expireHolds(generation, start) })
-	d.mu.Unlock()
-}
-
-// expireHolds frees the slots of rules whose MaxHold has passed and waits for the next.
-func (d *Decision) expireHolds(generation uint64, start time.Time) {
-	a := Admission{d, generation}
-	if a.lock() == nil {
-		return
-	}
-	defer d.mu.Unlock()
-	if !d.taken || d.timer == nil {
-		return
-	}
-	held := time.Since(start)
-	d.giveSlots(func(r *rule) bool { return r.MaxHold > 0 && r.MaxHold <= held })
-	var next time.Duration
-	for _, m := range d.matched {
-		if h := m.rule.MaxHold; h > held && (next == 0 || h < next) {
-			next = h
-		}
-	}
-	if next > 0 {
-		d.timer.Reset(next - held)
-	}
-}
-
 // Cool starts the cooldown limits that call would have to pass, as [Admission.Cool] does
 // for an admission. It is for reports about calls that were admitted elsewhere or before
 // a restart.
@@ -271,14 +231,14 @@ func (c *Controller) Cool(ctx context.Context, call Call, delay time.Duration) e
 }
 
 // Resume returns the admission with the given ID, so that it can be settled and released
-// by another goroutine, or after a restart on a store that survives one. It returns
-// [ErrUnknown] if the store does not remember the ID.
+// by another goroutine, or after a restart on a store that survives one. A rule's MaxHold
+// is counted from here. It returns [ErrUnknown] if the store does not remember the ID.
 func (c *Controller) Resume(ctx context.Context, id string) (Admission, error) {
 	if id == "" {
 		return Admission{}, ErrUnknown
 	}
-	d := new(Decision)
-	d.reset(c, c.policy.Load())
+	d, p := new(Decision), c.policy.Load()
+	d.reset(c, p)
 	d.id = c.hash.id(id)
 	d.cmd[0] = ledger.Command{Op: ledger.Find, ID: d.id}
 	if err := c.store.Apply(ctx, d.cmd[:], d.res[:]); err != nil {
@@ -288,6 +248,9 @@ func (c *Controller) Resume(ctx context.Context, id string) (Admission, error) {
 		return Admission{}, ErrUnknown
 	}
 	d.adopt(&d.res[0])
+	if p.maxHold {
+		d.startMaxHold()
+	}
 	return Admission{d, d.generation.Load()}, nil
 }
 
