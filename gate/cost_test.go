@@ -52,7 +52,7 @@ func TestCost(t *testing.T) {
 			expect(t, "length", do(h, withBody("/", body)).Header.Get("X-Body-Length"), fmt.Sprint(len(body)))
 		}
 	})
-	t.Run("3.7 a body that is too long to look at costs the most", func(t *testing.T) {
+	t.Run("P-066 3.7 a body that is too long to look at costs the most", func(t *testing.T) {
 		h := costing(t, 10, cost.Options{Extractor: cost.JSONArray, Inspect: 64, Max: 8})
 		expectList(t, "statuses", statuses(h, withBody("/", ones(500)), withBody("/", ones(500))), []int{200, 429})
 	})

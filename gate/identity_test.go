@@ -1,15 +1,28 @@
 package gate_test
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"maps"
+	"math/big"
 	"net/http"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/gate"
 	"github.com/sluicegate/sluice/gate/identity"
+	"github.com/sluicegate/sluice/store/memory"
 )
 
 // limitOf returns X-RateLimit-Limit, which tells the tier in these tests.
@@ -69,7 +82,21 @@ func TestAPIKeys(t *testing.T) {
 		expect(t, "admitted", n, 3)
 	})
 	t.Run("I-021 I-026 D9 an unverified key is its sender's address", func(t *testing.T) {
-		h := newGate(t, open(t, perHour("ip", 5, "http")), o).Handler(ok)
+		store := memory.New(memory.Options{})
+		defer store.Close()
+		ctl, err := sluice.Open(&sluice.Policy{Rules: []sluice.Rule{
+			perHour("ip", 5, "http"), perHour("tenant", 5, "http", sluice.Subject, sluice.Tenant), perHour("failures", 2000, "auth-failure"),
+		}}, store, sluice.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ctl.Close()
+		h := newGate(t, ctl, o).Handler(ok)
+		defer func() {
+			if n := store.Stats().Inserted; n != 3 {
+				t.Errorf("%d cells were made for 1000 junk keys of one address, want one for each rule", n)
+			}
+		}()
 		n := admitted(h, 1000, func(i int) *http.Request {
 			return request("GET", "/", "Authorization", "Bearer junk"+strconv.Itoa(i))
 		})
@@ -95,6 +122,80 @@ func TestAPIKeys(t *testing.T) {
 		h := newGate(t, open(t, perHour("auth", 0, "auth-failure"), perHour("ip", 2, "http")), gate.Options{}).Handler(ok)
 		got := statuses(h, request("GET", "/", "X-API-Key", "a"), request("GET", "/", "X-API-Key", "b"), request("GET", "/"))
 		expectList(t, "statuses", got, []int{200, 200, 429})
+	})
+}
+
+func TestTokens(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := func(subject string, changes jwt.MapClaims) string {
+		c := jwt.MapClaims{"iss": "https://id.example", "sub": subject, "exp": time.Now().Add(time.Hour).Unix()}
+		maps.Copy(c, changes)
+		token := jwt.NewWithClaims(jwt.SigningMethodES256, c)
+		token.Header["kid"] = "k"
+		raw, err := token.SignedString(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return "Bearer " + raw
+	}
+	o := gate.Options{Identity: identity.Options{Tiers: tierNames, Issuers: []identity.Issuer{{
+		Issuer: "https://id.example", JWKS: keySet(t, &key.PublicKey), RolesClaim: "roles",
+		RoleTiers: []identity.RoleTier{{Role: "ROLE_PREMIUM", Tier: "premium"}},
+	}}}}
+	t.Run("B-W4 B-4 a token's tier counts, after the address's own limit", func(t *testing.T) {
+		h := newGate(t, open(t, append(tiers(), perHour("preauth", 900, "preauth"))...), o).Handler(ok)
+		premium := token("ann", jwt.MapClaims{"roles": []string{"ROLE_PREMIUM"}})
+		expect(t, "limit of premium", limitOf(h, request("GET", "/", "Authorization", premium)), "1000")
+		expect(t, "limit of standard", limitOf(h, request("GET", "/", "Authorization", token("bob", nil))), "200")
+		n := admitted(h, 300, func(int) *http.Request { return request("GET", "/", "Authorization", premium) })
+		expect(t, "admitted of premium", n, 300)
+		n = admitted(h, 300, func(int) *http.Request { return request("GET", "/", "Authorization", token("bob", nil)) })
+		expect(t, "admitted of standard", n, 199)
+		n = admitted(h, 500, func(int) *http.Request { return request("GET", "/", "Authorization", premium) })
+		expect(t, "admitted of premium when the address is out", n, 298)
+	})
+	t.Run("I-029 a session of the application and a token of one user are one bucket", func(t *testing.T) {
+		g := newGate(t, open(t, perHour("user", 2, "http")), o)
+		h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if c, err := r.Cookie("session"); err == nil {
+				r = r.WithContext(gate.WithPrincipal(r.Context(), identity.Principal{Subject: "user:" + c.Value}))
+			}
+			g.Handler(ok).ServeHTTP(w, r)
+		})
+		got := statuses(h, request("GET", "/", "Cookie", "session=ann"), request("GET", "/", "Authorization", token("ann", nil)),
+			request("GET", "/", "Cookie", "session=ann"), request("GET", "/", "Authorization", token("ann", nil)),
+			request("GET", "/", "Cookie", "session=bob"))
+		expectList(t, "statuses", got, []int{200, 200, 429, 429, 200})
+	})
+	t.Run("I-028 a refreshed token changes nothing", func(t *testing.T) {
+		h := newGate(t, open(t, perHour("user", 1, "http")), o).Handler(ok)
+		got := statuses(h, request("GET", "/", "Authorization", token("ann", nil)),
+			request("GET", "/", "Authorization", token("ann", jwt.MapClaims{"jti": "2"})))
+		expectList(t, "statuses", got, []int{200, 429})
+	})
+}
+
+// keySet writes a public key to a file as a key set.
+func keySet(t *testing.T, key *ecdsa.PublicKey) string {
+	t.Helper()
+	b64 := func(n *big.Int) string { return base64.RawURLEncoding.EncodeToString(n.FillBytes(make([]byte, 32))) }
+	path := filepath.Join(t.TempDir(), "jwks.json")
+	set := fmt.Sprintf(`{"keys":[{"kty":"EC","kid":"k","use":"sig","alg":"ES256","crv":"P-256","x":%q,"y":%q}]}`, b64(key.X), b64(key.Y))
+	if err := os.WriteFile(path, []byte(set), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestNobody(t *testing.T) {
+	t.Run("P-165 a caller without any identity has the anonymous tier, and a limit of its own", func(t *testing.T) {
+		h := newGate(t, open(t, on(perHour("tier-anonymous", 2, "http"), sluice.Tier, "anonymous")), gate.Options{Identity: identity.Options{Tiers: tierNames}}).Handler(ok)
+		got := statuses(h, from("", request("GET", "/")), from("", request("GET", "/")), from("", request("GET", "/")), request("GET", "/"))
+		expectList(t, "statuses", got, []int{200, 200, 429, 200})
+		expect(t, "limit", limitOf(h, from("", request("GET", "/"))), "2")
 	})
 }
 
