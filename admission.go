@@ -86,8 +86,9 @@ func (d *Decision) give(ctx context.Context, cmd ledger.Command) (ledger.Status,
 	return d.res[0].Status, nil
 }
 
-// renew gives the steps of a grant the numbers of the policy in force: by those of an
-// older one the store would carry the cell back to it, and forget what counts now.
+// renew gives the steps of a grant the limits of the policy in force: by those of an
+// older one the store would carry the cell back to it, and forget what counts now. A
+// step that has nothing to give back any more has no place. The caller holds d.mu.
 func (d *Decision) renew() {
 	p := d.c.policy.Load()
 	if p == d.policy {
@@ -95,8 +96,14 @@ func (d *Decision) renew() {
 	}
 	for i := range d.steps {
 		s := &d.steps[i]
-		if at, ok := p.pools[s.Pool]; ok && at.limit.Kind == s.Limit.Kind {
-			s.Limit = at.limit.Limit
+		at, ok := p.pools[s.Pool]
+		if !ok || s.Limit == at.limit.Limit {
+			continue
+		}
+		was := [1]ledger.Step{*s}
+		if !s.Renew(at.limit.Limit) {
+			count(was[:], d.places[i:i+1], -1)
+			d.places[i] = place{}
 		}
 	}
 }
@@ -139,6 +146,7 @@ func (a Admission) Settle(ctx context.Context, used Cost) error {
 		return ErrReleased
 	}
 	defer d.mu.Unlock()
+	d.renew()
 	figures, err := d.figures(used)
 	if err != nil {
 		return err
@@ -203,6 +211,7 @@ func (a Admission) Cool(ctx context.Context, delay time.Duration) error {
 		return ErrReleased
 	}
 	defer d.mu.Unlock()
+	d.renew()
 	return d.c.cool(ctx, d.steps, d.places, delay)
 }
 

@@ -115,6 +115,40 @@ func TestReload(t *testing.T) {
 			})
 		}
 	})
+	t.Run("what was taken of another kind gives nothing back", func(t *testing.T) {
+		named := func(l limit.Limit) sluice.Rule {
+			r := one("r", l)
+			r.Limits[0].Name = "it"
+			return r
+		}
+		for _, id := range []string{"", "named"} {
+			for _, x := range []struct{ before, after limit.Limit }{
+				{limit.Slots(9), limit.Bucket(9, limit.Hour, 9)},
+				{limit.Slots(9), limit.Window(9, limit.Hour)},
+				{limit.Cooldown(0), limit.Window(9, limit.Hour)},
+				{limit.Bucket(9, limit.Hour, 9), limit.Slots(9)},
+			} {
+				c := engine(t, named(x.before), one("slots", limit.Slots(99)))
+				old := admit(t, c, sluice.Call{ID: id})
+				reload(t, c, named(x.after), one("slots", limit.Slots(99)))
+				passes(t, c, 4, sluice.Call{})
+				before := left(t, c, "r", sluice.Call{})
+				if err := old.Cool(background, second); err != nil {
+					t.Fatal(err)
+				}
+				if err := old.Settle(background, sluice.Cost{{N: 0}}); err != nil {
+					t.Fatal(err)
+				}
+				old.Release()
+				if n := left(t, c, "r", sluice.Call{}); n != before {
+					t.Errorf("id %q: %v left of %v after the end of one that took %v, want %v", id, n, x.after, x.before, before)
+				}
+				if n := c.Held()["r"]; n > 4 {
+					t.Errorf("%d slots held, want those of four at most", n)
+				}
+			}
+		}
+	})
 	t.Run("C-W16 a policy that cannot be leaves the old one", func(t *testing.T) {
 		c := engine(t, window(1))
 		old := c.Policy()

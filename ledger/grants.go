@@ -94,8 +94,8 @@ func (g *Grants) Begin(cmd *Command, res *Result) (steps []Step, done bool) {
 func (r *Record) renew(steps []Step) {
 	for i := range r.Steps {
 		for _, s := range steps {
-			if s.Key == r.Steps[i].Key && s.Limit.Kind == r.Steps[i].Limit.Kind {
-				r.Steps[i].Limit = s.Limit
+			if s.Key == r.Steps[i].Key {
+				r.Steps[i].Renew(s.Limit)
 			}
 		}
 	}

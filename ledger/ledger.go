@@ -78,6 +78,17 @@ type Step struct {
 	Pool uint64
 }
 
+// Renew puts l, by which the rules count now, in place of the limit by which s was taken,
+// which would carry its cell back. It reports false if s has nothing left to give back.
+func (s *Step) Renew(l limit.Limit) bool {
+	carried := l.Carries(s.Limit)
+	if !carried {
+		s.N = 0
+	}
+	s.Limit = l
+	return carried
+}
+
 // A Command is one atomic change to the books.
 type Command struct {
 	Op    Op

@@ -37,6 +37,18 @@ func (l Limit) Convert(from Limit, c Cell, now Micros) Cell {
 	return l.holding(from.used(&c, now), now)
 }
 
+// Carries reports whether a grant that took units under an earlier limit of the same rule
+// may give them back under l. Only between limits whose units time brings back do they
+// outlive a change of kind: what Convert makes of others is nobody's in particular.
+func (l Limit) Carries(from Limit) bool {
+	return l.Kind == from.Kind || l.byTime() && from.byTime()
+}
+
+// byTime reports whether l counts units that time brings back.
+func (l Limit) byTime() bool {
+	return l.Kind == KindBucket || l.Kind == KindPace || l.Kind == KindWindow
+}
+
 // used is how many units c holds at time now, rounded up.
 func (l Limit) used(c *Cell, now Micros) int64 {
 	switch l.Kind {
