@@ -25,11 +25,12 @@ func appendIdentity(b []byte, a netip.Addr, ipv4Bits, ipv6Bits int) []byte {
 		bits = ipv4Bits
 	}
 	b = append(b, "ip:"...)
-	p, err := a.Prefix(bits)
-	if err != nil || bits == a.BitLen() {
-		return a.AppendTo(b)
+	if bits < a.BitLen() {
+		if p, err := a.Prefix(bits); err == nil {
+			return p.AppendTo(b)
+		}
 	}
-	return p.AppendTo(b)
+	return a.AppendTo(b)
 }
 
 // embedOffsets says for each length of a NAT64 prefix where the four bytes of the IPv4
