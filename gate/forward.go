@@ -32,7 +32,10 @@ func (v *visit) forward() {
 		next.ServeHTTP(v.w, r)
 		return
 	}
-	v.out = &writer{ResponseWriter: v.w, visit: v}
+	if v.out == nil {
+		v.out = new(writer)
+	}
+	v.out.ResponseWriter, v.out.visit = v.w, v
 	next.ServeHTTP(v.out, r)
 	v.out.finish()
 }
@@ -60,6 +63,7 @@ func (v *visit) marked(mayRefuse bool) *http.Request {
 	switch {
 	case p == nil:
 		p = &past{Context: ctx, gate: v.gate, client: v.client}
+		v.out = &p.out
 		r = r.WithContext(p)
 	case v.cancel != nil:
 		r = r.WithContext(ctx)

@@ -34,14 +34,15 @@ func PrincipalFrom(ctx context.Context) (p identity.Principal, ok bool) {
 // pastKey is the context key of a gate's past.
 type pastKey struct{ *Gate }
 
-// past is what a request has been through at one gate. It is a context of its own,
-// which saves an allocation for each request.
+// past is what a request has been through at one gate. It is a context of its own, and
+// has room for the request's writer: each saves every request an allocation.
 type past struct {
 	context.Context
 	gate              *Gate
 	client            client
 	principal         *identity.Principal // nil is unknown yet
 	preAuth, identity bool
+	out               writer // of the mount point that made the past
 }
 
 // Value returns the past itself, or the principal that was found.
