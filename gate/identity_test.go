@@ -282,8 +282,14 @@ func TestTenants(t *testing.T) {
 	t.Run("I-010 I-044 a rule on tenants says what a call without one is", func(t *testing.T) {
 		fallback, deny := perHour("fallback", 1, "http", sluice.Tenant), perHour("deny", 1, "http", sluice.Tenant)
 		deny.Missing = sluice.MissingDeny
-		h := newGate(t, open(t, fallback), gate.Options{}).Handler(ok)
+		g := newGate(t, open(t, fallback), gate.Options{})
+		h := g.Handler(ok)
 		expectList(t, "by default by address", statuses(h, request("GET", "/"), request("GET", "/")), []int{200, 429})
+		e, err := g.Explain(t.Context(), request("GET", "/"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		expect(t, "what the explanation says of the key", e.Asked[0].Rules[0].Key, "ip=ip:203.0.113.9 (tenant is missing)")
 		h = newGate(t, open(t, deny), gate.Options{}).Handler(ok)
 		expectList(t, "denied", statuses(h, request("GET", "/")), []int{403})
 	})
