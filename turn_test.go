@@ -3,6 +3,7 @@ package sluice_test
 import (
 	"context"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -181,6 +182,47 @@ func TestReleaseBySomebodyElse(t *testing.T) {
 				t.Error("the waiter never looked again")
 			}
 		})
+	})
+}
+
+// A counter is a store that counts what it is asked.
+type counter struct {
+	*memory.Store
+	asked atomic.Int64
+}
+
+func (s *counter) Apply(ctx context.Context, cmds []ledger.Command, res []ledger.Result) error {
+	s.asked.Add(1)
+	return s.Store.Apply(ctx, cmds, res)
+}
+
+// TestManyLinesAskInTurn has so many lines wait for releases in other processes that the
+// store could do nothing else if each of them asked as often as a single one.
+func TestManyLinesAskInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const lines = 3000
+		store := &counter{Store: memory.New(memory.Options{})}
+		defer store.Close()
+		rule := each(queued(one("r", limit.Slots(1)), sluice.Queue{}), sluice.Subject)
+		c, err := sluice.Open(&sluice.Policy{Rules: []sluice.Rule{rule}}, store, sluice.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range lines {
+			admit(t, c, sluice.Call{Subject: strconv.Itoa(i)})
+			go c.Admit(background, sluice.Call{Subject: strconv.Itoa(i)})
+		}
+		sleepUntil(second)
+		before := store.asked.Load()
+		sleepUntil(11 * second)
+		if n := store.asked.Load() - before; n < 10*4000 || n > 10*5000 {
+			t.Errorf("%d lines have asked %d times in ten seconds, want about 5000 a second", lines, n)
+		}
+		c.Close()
+		synctest.Wait()
+		if n := len(c.Waiting()); n != 0 {
+			t.Errorf("%d lines are left", n)
+		}
 	})
 }
 

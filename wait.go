@@ -3,8 +3,7 @@ package sluice
 import (
 	"context"
 	"errors"
-	"sync"
-	"sync/atomic"
+	"slices"
 	"time"
 
 	"github.com/sluicegate/sluice/internal/line"
@@ -17,31 +16,7 @@ import (
 // when it has been served the next one asks. If another rule refuses the head it moves
 // to that rule's line, in front of those who came after it, and the others move up.
 
-// A waitingRoom is all lines of a Controller. One mutex guards it, and it is never held
-// while the store is asked: deciding without waiting only reads the counters of lines.
-type waitingRoom struct {
-	mu      sync.Mutex
-	rules   map[string]*lines
-	tickets atomic.Uint64
-	waiting int
-	most    int
-}
-
-// lines are the lines of one rule. They outlive a reload.
-type lines struct {
-	waiting atomic.Int64
-	byKey   map[uint64]*waitLine
-}
-
-type waitLine struct {
-	of     *lines
-	key    uint64
-	queue  line.Line[*waiter]
-	asking bool // somebody is asking the store for the head
-	again  bool // and shall ask once more before it stops
-	timer  *time.Timer
-}
-
+// A waiter is a caller in line.
 type waiter struct {
 	place    line.Waiter[*waiter]
 	at       *waitLine // where it stands; nil once it stands nowhere
@@ -61,20 +36,6 @@ type waiter struct {
 	// sent it back to one another, it would never get anywhere.
 	turns []*waitLine
 }
-
-func (w *waitingRoom) linesOf(rule string) *lines {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	l := w.rules[rule]
-	if l == nil {
-		l = &lines{byKey: make(map[uint64]*waitLine)}
-		w.rules[rule] = l
-	}
-	return l
-}
-
-// lineKey names the line of a match.
-func (m *match) lineKey() uint64 { return mix(m.rule.salt, m.base) }
 
 // wait stands in the line of m until the call is decided, its time is up, or its caller
 // leaves.
@@ -117,63 +78,6 @@ func (c *Controller) turnAway(w *waiter, err error) (Admission, error) {
 	}
 	c.report(w.call, d, false, err)
 	return Admission{}, err
-}
-
-// join puts w into the line of m and returns it, or nil if there is no room. The caller
-// holds the room's mutex.
-func (r *waitingRoom) join(w *waiter, m *match) *waitLine {
-	of, key := m.rule.line, m.lineKey()
-	l := of.byKey[key]
-	if l == nil {
-		l = &waitLine{of: of, key: key}
-	}
-	q := m.rule.Queue
-	flow, share := "", int64(1)
-	if q.FairBy != nil {
-		flow = w.call.Get(*q.FairBy)
-		share = q.Shares[flow]
-	}
-	if r.waiting >= r.most || q.Depth != nil && l.queue.LenOf(flow) >= *q.Depth {
-		return nil
-	}
-	of.byKey[key] = l
-	of.waiting.Add(1)
-	r.waiting++
-	l.queue.Push(&w.place, flow, share)
-	w.at, w.rule = l, m.rule
-	if t := w.d.timeout(); t > 0 && (w.deadline == 0 || t < w.deadline) {
-		w.deadline = t
-		select {
-		case w.moved <- struct{}{}:
-		default:
-		}
-	}
-	return l
-}
-
-// part takes w out of its line. The caller holds the room's mutex.
-func (r *waitingRoom) part(w *waiter, served bool) {
-	l := w.at
-	if l == nil {
-		return
-	}
-	w.at = nil
-	l.queue.Remove(&w.place, served)
-	l.of.waiting.Add(-1)
-	r.waiting--
-	if l.queue.Len() == 0 && !l.asking {
-		l.close()
-	}
-}
-
-// close forgets an empty line. Another may have its key by now.
-func (l *waitLine) close() {
-	if l.of.byKey[l.key] == l {
-		delete(l.of.byKey, l.key)
-	}
-	if l.timer != nil {
-		l.timer.Stop()
-	}
 }
 
 // errTimeout is the end of the time that the rules let a caller wait.
@@ -256,7 +160,7 @@ func (c *Controller) ask(l *waitLine) {
 	}
 	l.asking = false
 	if l.queue.Len() == 0 {
-		l.close()
+		r.close(l)
 	}
 	r.mu.Unlock()
 	for _, o := range others {
@@ -265,14 +169,20 @@ func (c *Controller) ask(l *waitLine) {
 }
 
 // askAgain is how long the head of a line waits for a release that nobody may tell it
-// of: one in another process, or of a key that shares a cell with its own.
-const askAgain = 200 * time.Millisecond
+// of: one in another process, or of a key that shares a cell with its own. The heads of
+// more than manyLines lines wait longer, so that together they ask the store no more
+// often than those: 5000 times a second.
+const (
+	askAgain  = 200 * time.Millisecond
+	manyLines = 1000
+)
 
-// arm asks again after wait; a wait of zero is for a release.
+// arm asks again after wait; a wait of zero is for a release. The caller holds the room's
+// mutex.
 func (l *waitLine) arm(c *Controller, wait limit.Micros) {
 	after := wait.Duration()
 	if wait == 0 {
-		after = askAgain
+		after = max(askAgain, askAgain/manyLines*time.Duration(c.room.lines))
 	}
 	if l.timer == nil {
 		l.timer = time.AfterFunc(after, func() { c.ask(l) })
@@ -306,7 +216,7 @@ func (c *Controller) attempt(w *waiter, l *waitLine) (limit.Micros, *waitLine) {
 	case next != nil && w.staysIn(l):
 		return w.d.waitFor(l.of), l
 	case next != nil:
-		if w.rule.Queue.FairBy != nil {
+		if w.rule.Queue.FairBy != nil && !slices.Contains(w.turns, l) {
 			w.turns = append(w.turns, l)
 		}
 		r.part(w, false)

@@ -49,16 +49,3 @@ func (c *Controller) wakeLines(of *lines) {
 		c.ask(l)
 	}
 }
-
-// Waiting returns how many callers stand in line, by the rule they wait for.
-func (c *Controller) Waiting() map[string]int {
-	c.room.mu.Lock()
-	defer c.room.mu.Unlock()
-	n := make(map[string]int)
-	for id, of := range c.room.rules {
-		if k := of.waiting.Load(); k > 0 {
-			n[id] = int(k)
-		}
-	}
-	return n
-}
