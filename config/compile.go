@@ -205,6 +205,11 @@ func (k *compiler) queue(q *Queue, pacing limits) *sluice.Queue {
 	} else if len(q.Shares) > 0 {
 		k.problem(&q.Shares, CodeRequired, "shares need fairBy, which says what they are shares of")
 	}
+	for i := range q.Shares {
+		if s := &q.Shares[i]; s.N == 0 {
+			k.problem(&s.N, CodeRange, "a share of zero never has its turn; the least is 1")
+		}
+	}
 	out.Shares = shares(q.Shares)
 	return out
 }

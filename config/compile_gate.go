@@ -22,8 +22,8 @@ func (k *compiler) identity() {
 		k.add(p, sluice.Rule{ID: "preauth", Match: sluice.Match{Is: is(KindPreAuth)}, GroupBy: []sluice.Dimension{sluice.IP},
 			Limits: limits{l}, OnStoreError: failModes[p.OnStoreError], Volatile: true})
 		k.hidden(p, l.Limit)
+		k.site(p, l.Limit)
 	}
-	k.site(id)
 	if f := &id.AuthFailures; f.Enabled {
 		l, ok := k.allowance(&f.Allowance)
 		if !ok {
@@ -34,19 +34,17 @@ func (k *compiler) identity() {
 	}
 }
 
-// site makes the rule of an IPv6 site.
-func (k *compiler) site(id *Identity) {
-	s := id.PreAuthSite
-	if s == nil {
-		return
-	}
-	l, ok := k.allowance(&s.Allowance)
+// site makes the rule of an IPv6 site, and warns if one network alone cannot reach its own.
+func (k *compiler) site(p *PreAuth, network limit.Limit) {
+	l, ok := k.rate(&p.Site, p.Site)
 	if !ok {
-		k.problem(&id.PreAuthSite, WarnMissing, "the site has no limit; give a rate, such as 50000/s")
 		return
 	}
-	k.add(&id.PreAuthSite, sluice.Rule{ID: "preauth-site", Match: sluice.Match{Is: is(KindPreAuthSite)}, GroupBy: []sluice.Dimension{sluice.IP},
-		Limits: limits{l}, OnStoreError: failModes[s.OnStoreError], Volatile: true})
+	k.add(&p.Site, sluice.Rule{ID: "preauth-site", Match: sluice.Match{Is: is(KindPreAuthSite)}, GroupBy: []sluice.Dimension{sluice.IP},
+		Limits: limits{l}, OnStoreError: failModes[p.OnStoreError], Volatile: true})
+	if faster(network, l.Limit) {
+		k.problem(&p.Site, WarnShadowed, "the limit of a site, %v, is below that of one network in it, %v, which can therefore never be reached", l.Limit, network)
+	}
 }
 
 // What an address may do before anything is verified, if the file does not say: more than

@@ -137,12 +137,10 @@ type shorthander interface {
 
 func (Tier) shorthand() string         { return "limit" }
 func (PreAuth) shorthand() string      { return "limit" }
-func (PreAuthSite) shorthand() string  { return "limit" }
 func (AuthFailures) shorthand() string { return "limit" }
 func (Cost) shorthand() string         { return "calls" }
 func (MCPPath) shorthand() string      { return "path" }
 func (Share) shorthand() string        { return "n" }
-func (Weight) shorthand() string       { return "n" }
 func (Mapping) shorthand() string      { return "to" }
 func (RoleTier) shorthand() string     { return "tier" }
 func (Headers) shorthand() string      { return "families" }

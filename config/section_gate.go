@@ -77,7 +77,7 @@ type Cost struct {
 	Class string `key:"class" format:"pointer"`
 	// With json-rpc-calls: how many calls a method or tool counts as. One that is not listed
 	// counts as one. Absent lets ping, initialize and notifications count as none.
-	Methods []Weight `key:"methods" keyed:"Name"`
+	Methods []Share `key:"methods" keyed:"Name"`
 	// The most a request counts as.
 	Max int64 `key:"max" default:"1000" min:"1"`
 	// What a body is that is longer than bounds.inspectBytes: it counts as max, or is refused with 413.
@@ -102,13 +102,6 @@ type Queue struct {
 type Share struct {
 	Name string
 	// The number.
-	N int64 `key:"n" required:"true" min:"1"`
-}
-
-// Weight is what something counts as, by name, written as "name: 3".
-type Weight struct {
-	Name string
-	// How many calls; zero is free.
 	N int64 `key:"n" required:"true" min:"0"`
 }
 

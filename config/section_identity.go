@@ -15,8 +15,6 @@ type Identity struct {
 	Tenant Tenant `key:"tenant"`
 	// The limit of an address before anything is verified.
 	PreAuth PreAuth `key:"preAuth"`
-	// The same for all networks of an IPv6 site, a /48, together. Absent is unlimited.
-	PreAuthSite *PreAuthSite `key:"preAuthSite"`
 	// How many failed credentials an address may present.
 	AuthFailures AuthFailures `key:"authFailures"`
 }
@@ -103,14 +101,9 @@ type PreAuth struct {
 	// Whether it runs.
 	Enabled bool `key:"enabled" default:"true"`
 	Allowance
-	// What happens when the store fails.
-	OnStoreError string `key:"onStoreError" enum:"closed|open|local" default:"open"`
-}
-
-// PreAuthSite is the limit of an IPv6 site before anything is verified. Whoever holds a /48
-// has 65536 networks, each with a limit of its own by preAuth.
-type PreAuthSite struct {
-	Allowance
+	// The limit of a whole IPv6 site, a /48, which holds 65536 networks that have the limit
+	// above each: "20000/s burst 40000". Absent is unlimited.
+	Site *Rate `key:"site"`
 	// What happens when the store fails.
 	OnStoreError string `key:"onStoreError" enum:"closed|open|local" default:"open"`
 }

@@ -9,7 +9,7 @@ import (
 
 func TestSite(t *testing.T) {
 	t.Run("I-018 a limit of an IPv6 site is a rule beside that of its networks", func(t *testing.T) {
-		c := load(t, map[string]string{"a.yaml": "identity: {preAuth: 10/min, preAuthSite: 200/min}\n"})
+		c := load(t, map[string]string{"a.yaml": "identity: {preAuth: {limit: 10/min, site: 200/min}}\n"})
 		r := rule(t, c, "preauth-site")
 		if kinds := r.Match.Is[sluice.Kind]; len(kinds) != 1 || kinds[0] != KindPreAuthSite {
 			t.Errorf("it matches the kinds %q", kinds)
