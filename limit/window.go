@@ -212,40 +212,18 @@ func (l Limit) levelWindow(c *Cell, now Micros) Level {
 	if l.Max <= 0 {
 		return Level{}
 	}
-	v := Level{Max: l.Max, Left: l.Max}
 	now = max(now, c.At)
-	used := int64(0)
-	for i := range c.Log.Len() {
-		d := c.Log.At(i)
-		if l.gone(d, now) {
-			continue
-		}
-		if used == 0 {
-			v.Next = l.left(d, now)
-		}
-		used += d.N
-		v.Full = l.left(d, now)
+	first, used := 0, c.Used
+	for ; first < c.Log.Len() && l.gone(c.Log.At(first), now); first++ {
+		used -= c.Log.At(first).N
 	}
-	if used == 0 {
-		return v
+	if first == c.Log.Len() {
+		return Level{Max: l.Max, Left: l.Max}
 	}
-	v.Left = max(0, l.Max-used)
-	if over := used - l.Max; over >= 0 {
-		v.Next = l.waitLive(c, now, over+1)
+	v := Level{Max: l.Max, Left: max(0, l.Max-used)}
+	v.Next, v.Full = l.left(c.Log.At(first), now), l.left(c.Log.At(c.Log.n-1), now)
+	if used >= l.Max {
+		v.Next = l.waitWindow(c, now, c.Used-l.Max+1)
 	}
 	return v
-}
-
-// waitLive is waitWindow over a log whose dead debits have not been dropped.
-func (l Limit) waitLive(c *Cell, now Micros, units int64) Micros {
-	for i := range c.Log.Len() {
-		d := c.Log.At(i)
-		if l.gone(d, now) {
-			continue
-		}
-		if units -= d.N; units <= 0 {
-			return l.left(d, now)
-		}
-	}
-	return l.Per
 }
