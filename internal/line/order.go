@@ -17,9 +17,12 @@ const (
 type links[T any] struct{ prev, next *Waiter[T] }
 
 // insert puts w behind all with a smaller ticket. It looks from the end: nearly
-// everybody comes last.
+// everybody comes last. Those who come from another line are often the oldest of all.
 func (s *list[T]) insert(w *Waiter[T]) {
 	after := s.last
+	if s.first != nil && s.first.Ticket > w.Ticket {
+		after = nil
+	}
 	for after != nil && after.Ticket > w.Ticket {
 		after = after.links[s.of].prev
 	}
