@@ -66,6 +66,7 @@ func (d *Decision) release() {
 // giveAll ends the grant by a Release or a Void. What the store has given back before,
 // at another admission of the same ID, is counted once.
 func (d *Decision) giveAll(op ledger.Op) {
+	d.renew()
 	status, err := d.give(context.Background(), ledger.Command{Op: op})
 	if err == nil && status == ledger.Done {
 		count(d.steps, d.places, -1)
@@ -75,7 +76,6 @@ func (d *Decision) giveAll(op ledger.Op) {
 // give sends a command about the grant and wakes whoever may now be admitted. A store
 // that does not answer leaves the grant to its bounds: it reports the error.
 func (d *Decision) give(ctx context.Context, cmd ledger.Command) (ledger.Status, error) {
-	d.renew()
 	cmd.ID, cmd.Steps, cmd.At = d.id, d.steps, d.at
 	d.cmd[0] = cmd
 	if err := d.c.store.Apply(ctx, d.cmd[:], d.res[:]); err != nil {
@@ -139,7 +139,8 @@ func (a Admission) Abandon() {
 // [ErrOverrun] unless the rule allows it. Slots are not touched.
 //
 // Settling again with the same figures returns nil and changes nothing; with others it
-// returns [ErrSettled].
+// returns [ErrSettled]. After an error of the store it is unknown whether it has settled:
+// only for a call with an ID is it safe to say the same again.
 func (a Admission) Settle(ctx context.Context, used Cost) error {
 	d := a.lock()
 	if d == nil {

@@ -10,7 +10,7 @@
 //	…
 //	adm, err := ctl.Admit(ctx, sluice.Call{Subject: "user:alice"})
 //	if err != nil {
-//		return err // *sluice.Refusal, ctx's error, or the store's
+//		return err // *sluice.Refusal, or ctx's error
 //	}
 //	defer adm.Release()
 //
@@ -154,8 +154,10 @@ type Call struct {
 	Cost Cost
 
 	// ID makes the admission idempotent: admitting the same ID again, while the store
-	// remembers it, returns the same admission and takes nothing. Empty is a call that
-	// is never repeated. It may hold any bytes, at most 256.
+	// remembers it, returns the same admission and takes nothing. It is open until somebody
+	// releases it, even if the store failed or ctx ended before the first attempt was
+	// answered: ask again, or Resume. Empty is a call that is never repeated. It may hold
+	// any bytes.
 	ID string
 }
 

@@ -18,7 +18,11 @@ import (
 type Store interface {
 	// Apply carries out cmds in order and answers cmds[i] in res[i], whose slices it
 	// reuses. Each command is atomic; together they are not. After an error it is unknown
-	// which were carried out. Apply may change the keys in cmds[i].Steps; see ledger.Step.
+	// which were carried out, and what gives back may be lost: a store that can do better
+	// does, because nobody asks it again. In particular it undoes a Take without an ID that
+	// was carried out although Apply failed or its ctx has ended. One with an ID stands, and
+	// is Replayed when asked for again. Apply may change the keys in cmds[i].Steps; see
+	// ledger.Step.
 	Apply(ctx context.Context, cmds []ledger.Command, res []ledger.Result) error
 	// Scan yields the cells of a group, or all if group is zero, that are not as good as
 	// new. It is for people: slow, and not a snapshot.
@@ -121,8 +125,8 @@ func (c *Controller) SetPolicy(p *Policy) error {
 var decisions = sync.Pool{New: func() any { return &Decision{pooled: true} }}
 
 // Admit returns when the call may go ahead, or an error that says why it may not: a
-// *[Refusal], ctx's error, [ErrClosed], or the store's. Nothing is taken then. It waits
-// its turn as far as the queues of the refusing rules and ctx allow, in order of
+// *[Refusal], which also tells of a store that failed, ctx's error, or [ErrClosed]. Nothing
+// is taken then, unless the store could not say. It waits its turn as far as the queues of the refusing rules and ctx allow, in order of
 // arrival, and not at all if one of them has no queue.
 //
 // The caller releases the admission when the work has ended. An admission that is never

@@ -60,3 +60,39 @@ func TestStoreThatDoesNotAnswer(t *testing.T) {
 		}
 	})
 }
+
+// A mumbling store carries out a Take and cannot say so, once.
+type mumbling struct {
+	*memory.Store
+	mumbles bool
+}
+
+func (s *mumbling) Apply(ctx context.Context, cmds []ledger.Command, res []ledger.Result) error {
+	err := s.Store.Apply(ctx, cmds, res)
+	if s.mumbles && cmds[0].Op == ledger.Take {
+		s.mumbles = false
+		return errBroken
+	}
+	return err
+}
+
+func TestTakeThatNobodyHeardOf(t *testing.T) {
+	store := &mumbling{memory.New(memory.Options{}), true}
+	defer store.Close()
+	c, err := sluice.Open(&sluice.Policy{Rules: []sluice.Rule{one("r", limit.Slots(3))}}, store, sluice.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := sluice.Call{ID: "job"}
+	if _, err := c.Admit(background, call); !errors.Is(err, errBroken) {
+		t.Fatalf("%v, want the store's error", err)
+	}
+	again := admit(t, c, call)
+	if n := left(t, c, "r", sluice.Call{}); !again.Replayed() || n != 2 {
+		t.Errorf("replayed %v, %d slots left, want what the first attempt has taken and no more", again.Replayed(), n)
+	}
+	again.Release()
+	if n := left(t, c, "r", sluice.Call{}); n != 3 {
+		t.Errorf("%d slots left, want all", n)
+	}
+}

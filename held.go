@@ -29,11 +29,14 @@ func (c *Controller) heldOf(rule string) *atomic.Int64 {
 	return n
 }
 
-// count adds the slots among steps to what their rules hold, or takes them off.
+// count adds the slots among steps to what their rules hold, or takes them off. Of those
+// that another process has taken and this one gives back nothing was added.
 func count(steps []ledger.Step, places []place, sign int64) {
 	for i := range steps {
 		if r := places[i].rule; r != nil && steps[i].Limit.OnRelease() {
-			r.held.Add(sign * steps[i].N)
+			if n := r.held.Add(sign * steps[i].N); n < 0 {
+				r.held.CompareAndSwap(n, 0)
+			}
 		}
 	}
 }

@@ -62,6 +62,10 @@ func TestMaxHoldOfTheResumed(t *testing.T) {
 		if n := left(t, c, "r", sluice.Call{}); n != 1 {
 			t.Error("the slot is held for ever")
 		}
+		admit(t, c, sluice.Call{})
+		if n := c.Held()["r"]; n != 1 {
+			t.Errorf("%d slots held by this process, want 1: it never held the other's", n)
+		}
 	})
 }
 
