@@ -101,8 +101,8 @@ const minSecret = 16
 func (c *Controller) Policy() *Policy { return c.policy.Load().source }
 
 // SetPolicy replaces the policy at once. A rule whose ID stays keeps its counters: new
-// numbers apply to them from now on, what was used stays used, and what time has paid
-// back so far is settled at the old rate. On an error the old policy stays.
+// numbers apply to them from their next call on, what was used stays used, and what time
+// has paid back until then is settled at the old rate. On an error the old policy stays.
 func (c *Controller) SetPolicy(p *Policy) error {
 	c.reloading.Lock()
 	defer c.reloading.Unlock()

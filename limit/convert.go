@@ -7,7 +7,9 @@ import (
 
 // Convert carries the state of a cell over from an earlier limit of the same rule.
 // What time has paid back by now is settled under the old numbers first; what is
-// still used stays used, in units, under the new ones. Rounding is against the caller
+// still used stays used, in units, under the new ones. A store that calls it when a cell
+// is next used, and not when the rule changes, pays the time in between at the old rate:
+// under a lower one a key may find its limit full once that should not be yet. Rounding is against the caller
 // by less than one unit. Units that time would have brought back are not carried over to
 // Slots: no holder would release them.
 func (l Limit) Convert(from Limit, c Cell, now Micros) Cell {
