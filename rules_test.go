@@ -436,6 +436,16 @@ func TestShadow(t *testing.T) {
 			t.Errorf("the shadow would have refused %d, want 9", would)
 		}
 	})
+	t.Run("P-076 a refusal does not speak of it", func(t *testing.T) {
+		shadow := one("shadow", limit.Window(1, limit.Hour))
+		shadow.Shadow = true
+		c := engine(t, shadow, one("enforced", limit.Window(1, limit.Minute)))
+		passes(t, c, 1, sluice.Call{})
+		d, ok := try(t, c, sluice.Call{})
+		if r := d.Refusal(); ok || r.Rule != "enforced" || !slices.Equal(r.Violated, []string{"enforced"}) || r.RetryAfter > time.Minute {
+			t.Errorf("%v, %+v", ok, r)
+		}
+	})
 	t.Run("a shadow with a queue and a missing dimension keeps nobody", func(t *testing.T) {
 		shadow := each(queued(one("shadow", limit.Slots(0)), sluice.Queue{}), sluice.Tenant)
 		shadow.Shadow, shadow.Missing = true, sluice.MissingDeny
