@@ -7,7 +7,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"maps"
-	"math/big"
 	"net/http"
 	"net/netip"
 	"os"
@@ -181,9 +180,13 @@ func TestTokens(t *testing.T) {
 // keySet writes a public key to a file as a key set.
 func keySet(t *testing.T, key *ecdsa.PublicKey) string {
 	t.Helper()
-	b64 := func(n *big.Int) string { return base64.RawURLEncoding.EncodeToString(n.FillBytes(make([]byte, 32))) }
+	point, err := key.Bytes() // 4, x, y
+	if err != nil {
+		t.Fatal(err)
+	}
+	b64 := base64.RawURLEncoding.EncodeToString
 	path := filepath.Join(t.TempDir(), "jwks.json")
-	set := fmt.Sprintf(`{"keys":[{"kty":"EC","kid":"k","use":"sig","alg":"ES256","crv":"P-256","x":%q,"y":%q}]}`, b64(key.X), b64(key.Y))
+	set := fmt.Sprintf(`{"keys":[{"kty":"EC","kid":"k","use":"sig","alg":"ES256","crv":"P-256","x":%q,"y":%q}]}`, b64(point[1:33]), b64(point[33:]))
 	if err := os.WriteFile(path, []byte(set), 0o600); err != nil {
 		t.Fatal(err)
 	}

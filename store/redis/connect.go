@@ -23,7 +23,7 @@ func checkPrefix(prefix string) error {
 		ok = ok && (c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("-_.:", c))
 	}
 	if !ok {
-		return fmt.Errorf("redis: the prefix %q cannot begin a key; use at most 64 ASCII letters, digits and -_.:", prefix)
+		return fmt.Errorf("redis: the prefix %q cannot begin a key; use at most 64 of the ASCII letters, digits and '-_.:'", prefix)
 	}
 	return nil
 }
@@ -88,9 +88,8 @@ func explain(err error, o Options) error {
 	if err == nil || strings.HasPrefix(err.Error(), "redis: ") {
 		return err
 	}
-	text := err.Error()
 	if e, ok := rueidis.IsRedisErr(err); ok {
-		text = e.Error()
+		text := e.Error()
 		switch {
 		case strings.HasPrefix(text, "WRONGPASS"), strings.Contains(text, "invalid password"):
 			return errors.New("redis: the server refuses the user or the password of the URI")
