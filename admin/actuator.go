@@ -43,6 +43,7 @@ type storeStats struct {
 	TTLMinutes    int64  `json:"ttlMinutes,omitempty"`
 	MaxSize       int64  `json:"maxSize,omitempty"`
 	StateBytes    int64  `json:"stateBytes,omitempty"`
+	RecordCount   int64  `json:"recordCount,omitempty"`
 	Degraded      bool   `json:"degraded"`
 }
 
@@ -53,7 +54,7 @@ func (a *Admin) getRateLimits(w http.ResponseWriter, _ *http.Request) {
 		StoreStats: storeStats{
 			Backend: st.Backend, ActiveBuckets: st.Keys, HitCount: st.Hits, MissCount: st.Misses,
 			EvictionCount: st.Evictions, OverflowCount: st.Overflow, TTLMinutes: int64(st.TTL / time.Minute),
-			MaxSize: st.MaxKeys, StateBytes: st.Bytes, Degraded: st.Degraded,
+			MaxSize: st.MaxKeys, StateBytes: st.Bytes, RecordCount: st.Records, Degraded: st.Degraded,
 		},
 		Tiers: sum.Tiers, Endpoints: sum.Endpoints,
 		LLMEnabled: sum.LLMEnabled, ChannelsEnabled: sum.ChannelsEnabled, ConnectorsEnabled: sum.ConnectorsEnabled,

@@ -314,6 +314,19 @@ func TestHealth(t *testing.T) {
 	}
 }
 
+func TestStoreFault(t *testing.T) {
+	fault := Stats{Backend: "file", Records: 7, Degraded: true, Fault: "no space left on device"}
+	w := newWorld(t, func(_ *world, o *Options) { o.Stats = func() Stats { return fault } })
+	t.Run("C-87 the state says that the store does not answer, and why", func(t *testing.T) {
+		w.want(200, `"degraded":true,"storeFault":"no space left on device"`, "GET", "/actuator/ratelimits", "")
+		w.want(200, `"recordCount":7,"degraded":true`, "GET", "/actuator/ratelimits", "")
+		w.want(200, `"storeFault":"no space left on device"`, "GET", "/api/v1/snapshot", "")
+	})
+	t.Run("readiness stays: calls whose rules do not need the store pass", func(t *testing.T) {
+		w.want(200, `{"status":"UP"}`, "GET", "/actuator/health/readiness", "")
+	})
+}
+
 func TestExposed(t *testing.T) {
 	w := newWorld(t, func(_ *world, o *Options) { o.Version = "v9" })
 	w.call("user:alice")

@@ -17,15 +17,17 @@ type Stats struct {
 	Overflow    int64  // decisions that shared an overflow cell
 	Bytes       int64  // memory of the state
 	TTL         time.Duration
+	Records     int64            // calls with an ID that are remembered
 	KeysByRule  map[string]int64 // nil if they are not counted apart
 	Degraded    bool             // the store does not answer; rules decide by OnStoreError
 	BreakerOpen bool             // and it is not asked for the moment
+	Fault       string           // why it does not answer, for operators
 }
 
 func (s Stats) metrics() metrics.Store {
 	return metrics.Store{
 		Backend: s.Backend, Keys: s.Keys, KeysByRule: s.KeysByRule,
-		Overflow: s.Overflow, Bytes: s.Bytes, Breaker: s.BreakerOpen,
+		Overflow: s.Overflow, Bytes: s.Bytes, Records: s.Records, Degraded: s.Degraded, Breaker: s.BreakerOpen,
 	}
 }
 

@@ -187,6 +187,7 @@ type stateView struct {
 	Draining     bool       `json:"draining"`
 	NotReady     string     `json:"notReady,omitempty"`
 	Degraded     bool       `json:"degraded"`
+	StoreFault   string     `json:"storeFault,omitempty"`
 	ConfigHash   string     `json:"configHash"`
 	ConfigLoaded *time.Time `json:"configLoaded,omitempty"`
 	ReloadError  string     `json:"reloadError,omitempty"`
@@ -194,9 +195,9 @@ type stateView struct {
 }
 
 func (a *Admin) viewState() stateView {
-	l := a.load.Load()
+	l, st := a.load.Load(), a.opts.Stats()
 	v := stateView{
-		Draining: a.opts.Draining(), Degraded: a.opts.Stats().Degraded,
+		Draining: a.opts.Draining(), Degraded: st.Degraded, StoreFault: st.Fault,
 		ConfigHash: l.hash, ReloadError: l.err,
 	}
 	if err := a.opts.Ready(); err != nil {

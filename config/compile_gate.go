@@ -91,7 +91,7 @@ func (k *compiler) tiers() {
 		if len(k.replace) > 0 {
 			r.Match.Not = map[sluice.Dimension][]string{sluice.Route: k.replace}
 		}
-		k.add(t, r)
+		k.add(t, surviving(r, t.Volatile))
 	}
 	k.tierNames()
 }
@@ -176,9 +176,10 @@ func (k *compiler) endpoint(e *Endpoint) {
 		k.problem(&e.PathPattern, CodeID, "no id can be made of %q; give the endpoint an id of letters, digits and ._:/*- in ASCII", e.PathPattern)
 		return
 	}
-	k.add(pick[any](k.given(&e.ID), &e.ID, e), sluice.Rule{ID: e.ID, Match: sluice.Match{Is: is(KindHTTP, sluice.Route, []string{e.ID})},
+	r := sluice.Rule{ID: e.ID, Match: sluice.Match{Is: is(KindHTTP, sluice.Route, []string{e.ID})},
 		GroupBy: k.dimensions(&e.GroupBy, e.GroupBy), Limits: ls, Queue: k.queue(e.Queue, ls),
-		Shadow: e.Shadow, OnStoreError: failModes[e.OnStoreError]})
+		Shadow: e.Shadow, OnStoreError: failModes[e.OnStoreError]}
+	k.add(pick[any](k.given(&e.ID), &e.ID, e), surviving(r, e.Volatile))
 }
 
 // cost checks keys that only some extractors use.

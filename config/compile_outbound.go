@@ -59,7 +59,7 @@ func (k *compiler) provider(at any, p *LLMPolicy, r sluice.Rule) {
 		depth := int(min(*d, math.MaxInt32))
 		r.Queue.Depth = &depth
 	}
-	k.add(at, r)
+	k.add(at, surviving(r, nil))
 }
 
 // sources makes one rule for each group of data sources. A group's limits are one object:
@@ -118,8 +118,8 @@ func (k *compiler) source(group string, g *Governance) {
 	ls = append(ls, sluice.Limit{Limit: limit.Cooldown(longestCooldown)})
 	q := Queue{Depth: g.MaxQueueDepth, TimeoutMs: g.QueueTimeoutMs}
 	k.c.places[&q.Depth], k.c.places[&q.TimeoutMs] = k.c.places[&g.MaxQueueDepth], k.c.places[&g.QueueTimeoutMs]
-	k.add(g, sluice.Rule{ID: "source-" + group, Match: sluice.Match{Is: is(KindSource, sluice.Provider, []string{group})},
-		Limits: ls, Queue: k.queue(&q, ls)})
+	k.add(g, surviving(sluice.Rule{ID: "source-" + group, Match: sluice.Match{Is: is(KindSource, sluice.Provider, []string{group})},
+		Limits: ls, Queue: k.queue(&q, ls)}, nil))
 }
 
 // channels makes the anti-flood rule of what comes in and the pacing of what goes out.
@@ -132,9 +132,9 @@ func (k *compiler) channels() {
 		a := Allowance{RequestsPerMinute: c.InboundUserRPM, Burst: c.InboundUserBurst}
 		k.c.places[&a.RequestsPerMinute], k.c.places[&a.Burst] = k.c.places[&c.InboundUserRPM], k.c.places[&c.InboundUserBurst]
 		if l, ok := k.allowance(&a); ok {
-			k.add(&c.InboundUserRPM, sluice.Rule{ID: "channel-inbound-user", Limits: limits{l},
+			k.add(&c.InboundUserRPM, surviving(sluice.Rule{ID: "channel-inbound-user", Limits: limits{l},
 				Match:   sluice.Match{Is: is(KindMessage, sluice.Capability, []string{"inbound"})},
-				GroupBy: []sluice.Dimension{sluice.Provider, sluice.Subject}})
+				GroupBy: []sluice.Dimension{sluice.Provider, sluice.Subject}}, nil))
 		}
 	} else if c.InboundUserBurst != nil {
 		k.problem(&c.InboundUserBurst, CodeConflict, "a burst needs inboundUserRpm; without it nothing comes back")
@@ -143,11 +143,11 @@ func (k *compiler) channels() {
 		p := &c.Outbound[i]
 		out := sluice.Match{Is: is(KindMessage, sluice.Capability, []string{"outbound"}, sluice.Provider, []string{p.Name})}
 		if l, ok := k.rate(&p.Global, p.Global); ok {
-			k.add(&p.Global, sluice.Rule{ID: "channel-" + p.Name, Match: out, Limits: limits{l}, Queue: &sluice.Queue{}})
+			k.add(&p.Global, surviving(sluice.Rule{ID: "channel-" + p.Name, Match: out, Limits: limits{l}, Queue: &sluice.Queue{}}, nil))
 		}
 		if l, ok := k.rate(&p.PerChat, p.PerChat); ok {
-			k.add(&p.PerChat, sluice.Rule{ID: "channel-" + p.Name + ":chat", Match: out, Limits: limits{l}, Queue: &sluice.Queue{},
-				GroupBy: []sluice.Dimension{sluice.Channel}, Missing: sluice.MissingSkip})
+			k.add(&p.PerChat, surviving(sluice.Rule{ID: "channel-" + p.Name + ":chat", Match: out, Limits: limits{l}, Queue: &sluice.Queue{},
+				GroupBy: []sluice.Dimension{sluice.Channel}, Missing: sluice.MissingSkip}, nil))
 		}
 	}
 }
@@ -183,5 +183,5 @@ func (k *compiler) throttle(at any, t *Throttle, r sluice.Rule) {
 	if t.AsyncDelayed {
 		r.Queue = &sluice.Queue{}
 	}
-	k.add(at, r)
+	k.add(at, surviving(r, nil))
 }

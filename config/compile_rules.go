@@ -16,7 +16,7 @@ func (k *compiler) rule(r *Rule) {
 	}
 	out := sluice.Rule{ID: r.ID, Match: match(&r.Match), GroupBy: k.dimensions(&r.GroupBy, r.GroupBy), Limits: ls,
 		Weights: shares(r.Weights), Queue: k.queue(r.Queue, ls), AllowOverrun: r.AllowOverrun, MaxHold: r.MaxHold,
-		OnStoreError: failModes[r.OnStoreError], Volatile: r.Volatile, Shadow: r.Shadow}
+		OnStoreError: failModes[r.OnStoreError], Shadow: r.Shadow}
 	out.Missing = map[string]sluice.Missing{"ip": sluice.MissingIP, "skip": sluice.MissingSkip, "deny": sluice.MissingDeny}[r.Missing]
 	out.Settle = map[string]sluice.SettleMode{"refund": sluice.Refund, "keep": sluice.Keep}[r.Settle]
 	out.OnTimeout = map[string]sluice.AbandonMode{"hold": sluice.Hold, "release": sluice.Free}[r.OnTimeout]
@@ -37,7 +37,7 @@ func (k *compiler) rule(r *Rule) {
 	if len(r.Match.Kind) == 0 {
 		out.Match.Not = aboutWork(out.Match.Not)
 	}
-	k.add(&r.ID, out)
+	k.add(&r.ID, surviving(out, r.Volatile))
 }
 
 // asides are the kinds of calls that a surface makes beside the call for the work itself.

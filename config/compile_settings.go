@@ -10,7 +10,7 @@ import (
 
 // What this version has. A surface or store that is built adds its name here.
 var (
-	servedStores = []string{"in-memory"}
+	servedStores = []string{"in-memory", "file"}
 	// unserved are sections of surfaces that are recognised, checked and compiled, and
 	// have nothing yet that listens.
 	unserved = []string{"llm", "mcp", "sources", "channels", "connectors", "listen.llm", "listen.mcp", "listen.decide"}
@@ -71,14 +71,6 @@ func (k *compiler) admin() {
 	}
 	if !a.Token.IsZero() && a.Token == a.ReaderToken || a.TokenSHA256 != "" && a.TokenSHA256 == a.ReaderTokenSHA256 {
 		k.problem(pick[any](a.ReaderToken.IsZero(), &a.ReaderTokenSHA256, &a.ReaderToken), CodeConflict, "the reader has the token of the administrator; make another")
-	}
-}
-
-// store refuses a store that is known and not there.
-func (k *compiler) store() {
-	s := &k.c.Store
-	if !slices.Contains(servedStores, s.Backend) {
-		k.problem(&s.Backend, CodeStore, "this version has no store %q; available: %s", s.Backend, strings.Join(servedStores, ", "))
 	}
 }
 

@@ -29,6 +29,9 @@ type Tier struct {
 	Shadow bool `key:"shadow"`
 	// What happens when the store fails.
 	OnStoreError string `key:"onStoreError" enum:"closed|open|local" default:"closed"`
+	// Whether a crash may lose the counters, so that no request waits for a disk. Absent keeps
+	// what takes an hour or longer to come back.
+	Volatile *bool `key:"volatile"`
 }
 
 // Endpoint limits requests to some paths. Of all endpoints that match a request the
@@ -57,6 +60,9 @@ type Endpoint struct {
 	Shadow bool `key:"shadow"`
 	// What happens when the store fails.
 	OnStoreError string `key:"onStoreError" enum:"closed|open|local" default:"closed"`
+	// Whether a crash may lose the counters, so that no request waits for a disk. Absent keeps
+	// what takes an hour or longer to come back.
+	Volatile *bool `key:"volatile"`
 	// What the answers of this endpoint say about limits. Absent is the top level's setting.
 	Headers *Headers `key:"headers"`
 }

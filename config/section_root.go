@@ -79,7 +79,7 @@ type Listen struct {
 
 // Store says where the books are kept.
 type Store struct {
-	// The kind of store. This version serves in-memory.
+	// The kind of store. This version serves in-memory and file.
 	Backend string `key:"backend" alias:"type" enum:"in-memory|file|redis|hazelcast" default:"in-memory"`
 	// Settings of the in-memory store.
 	Memory MemoryStore `key:"memory" alias:"inMemory"`
@@ -99,8 +99,24 @@ type MemoryStore struct {
 
 // FileStore is the store that survives a crash.
 type FileStore struct {
-	// The database file, relative to the configuration file.
+	// The ledger, relative to the configuration file. Its directory must exist, on a disk of this machine.
 	Path string `key:"path" required:"true" format:"path"`
+	// The most keys that are counted one by one; newer ones share counters. Absent is the store's own bound.
+	MaxKeys *int64 `key:"maxKeys" min:"1024"`
+	// The most calls with an ID that may be open. It bounds reservations and work in hand, not traffic.
+	MaxRecords int64 `key:"maxRecords" default:"10000" min:"1"`
+	// How long a call with an ID is remembered after its end.
+	Retention time.Duration `key:"retention" default:"24h" min:"1s"`
+	// The same in milliseconds, instead of retention.
+	RetentionMs *int64 `key:"retentionMs" min:"1000"`
+	// What happens to the lock of a process that has crashed: it is taken over if that process
+	// is gone for certain, or the start is refused.
+	StaleLock string `key:"staleLock" enum:"pid-check|refuse" default:"pid-check"`
+	// What happens to counters that were written under other rules: those of rules that are
+	// still there stay and the rest is dropped, or the rules are refused.
+	OnRulesChange string `key:"onRulesChange" enum:"migrate|refuse" default:"migrate"`
+	// What keys of counters are made with, at least 16 random bytes. Absent lets the ledger have one of its own.
+	KeySecret Secret `key:"keySecret" secret:"only"`
 }
 
 // RedisStore is the store of many replicas.

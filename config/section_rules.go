@@ -31,8 +31,9 @@ type Rule struct {
 	MaxHoldMs *int64 `key:"maxHoldMs" min:"1"`
 	// What happens when the store fails.
 	OnStoreError string `key:"onStoreError" enum:"closed|open|local" default:"closed"`
-	// Whether a crash may lose the counters, so that no disk has to be waited for.
-	Volatile bool `key:"volatile"`
+	// Whether a crash may lose the counters, so that no call waits for a disk. Absent keeps
+	// budgets, pauses, slots of work that goes on by itself, and what takes an hour or longer to come back.
+	Volatile *bool `key:"volatile"`
 	// Decides and reports, and refuses nobody.
 	Shadow bool `key:"shadow"`
 }

@@ -42,6 +42,8 @@ type Store struct {
 	KeysByRule map[string]int64 // nil if the store does not count them apart
 	Overflow   int64            // calls that shared an overflow cell, ever
 	Bytes      int64            // memory of the state; 0 is unknown
+	Records    int64            // calls with an ID that are remembered
+	Degraded   bool             // the store does not answer
 	Breaker    bool             // the store is not asked for the moment
 }
 

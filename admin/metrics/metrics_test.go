@@ -34,7 +34,7 @@ func newMetrics(policy func() *sluice.Policy) *Metrics {
 		Waiting: func() map[string]int { return map[string]int{"llm-openai": 4} },
 		Held:    func() map[string]int { return map[string]int{"llm-openai": 9} },
 		Store: func() Store {
-			return Store{Backend: "in-memory", Keys: 77, KeysByRule: map[string]int64{"tier-standard": 70}, Overflow: 5, Bytes: 4096, Breaker: true}
+			return Store{Backend: "in-memory", Keys: 77, KeysByRule: map[string]int64{"tier-standard": 70}, Overflow: 5, Bytes: 4096, Records: 12, Degraded: true, Breaker: true}
 		},
 		Version: "v1.2.3",
 	})
@@ -133,6 +133,8 @@ func TestEveryMetric(t *testing.T) {
 		{"state bytes", "state_bytes{store=in-memory}", 4096},
 		{"store refused", "store_errors_total{kind=refused,store=in-memory}", 1},
 		{"store degraded", "store_errors_total{kind=degraded,store=in-memory}", 1},
+		{"C-87 store out of order", "store_degraded{store=in-memory}", 1},
+		{"records", "store_records{store=in-memory}", 12},
 		{"breaker", "store_breaker_state{store=in-memory}", 1},
 		{"auth failures", "auth_failures_total{kind=jwt}", 1},
 		{"client address", "client_ip_fallback_total{reason=untrusted}", 1},

@@ -14,7 +14,8 @@ type scrape struct {
 	Sources
 	decisions, requests, remaining, used     *prometheus.Desc
 	inflight, queue, keys, keysAll, overflow *prometheus.Desc
-	bytes, storeErrors, breaker, build       *prometheus.Desc
+	bytes, records, storeErrors              *prometheus.Desc
+	degraded, breaker, build                 *prometheus.Desc
 }
 
 func newScrape(s Sources) *scrape {
@@ -34,6 +35,8 @@ func newScrape(s Sources) *scrape {
 		overflow:    desc("keys_overflow_total", "Calls that shared an overflow cell because the store was full."),
 		bytes:       desc("state_bytes", "Memory that the state takes.", "store"),
 		storeErrors: desc("store_errors_total", "Decisions the store did not answer: refused, or degraded (made without it).", "store", "kind"),
+		records:     desc("store_records", "Calls with an ID that are remembered.", "store"),
+		degraded:    desc("store_degraded", "1 while the store does not answer and rules decide by onStoreError.", "store"),
 		breaker:     desc("store_breaker_state", "1 while the store is not asked because it kept failing.", "store"),
 		build:       desc("build_info", "1, with the version.", "version", "goversion"),
 	}
@@ -43,7 +46,7 @@ func newScrape(s Sources) *scrape {
 func (s *scrape) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		s.decisions, s.requests, s.remaining, s.used, s.inflight, s.queue, s.keys,
-		s.keysAll, s.overflow, s.bytes, s.storeErrors, s.breaker, s.build,
+		s.keysAll, s.overflow, s.bytes, s.records, s.storeErrors, s.degraded, s.breaker, s.build,
 	} {
 		out <- d
 	}
@@ -114,11 +117,16 @@ func (s *scrape) collectStore(out chan<- prometheus.Metric) {
 	if st.Bytes > 0 {
 		out <- level(s.bytes, float64(st.Bytes), st.Backend)
 	}
-	var open float64
-	if st.Breaker {
-		open = 1
+	out <- level(s.records, float64(st.Records), st.Backend)
+	out <- level(s.degraded, flag(st.Degraded), st.Backend)
+	out <- level(s.breaker, flag(st.Breaker), st.Backend)
+}
+
+func flag(on bool) float64 {
+	if on {
+		return 1
 	}
-	out <- level(s.breaker, open, st.Backend)
+	return 0
 }
 
 func count(d *prometheus.Desc, v float64, labels ...string) prometheus.Metric {

@@ -82,7 +82,7 @@ function drawLegend(column) {
 function drawBanners(state) {
   const notes = [];
   if (state.draining) notes.push(["", "Draining.", "The server finishes what it has and takes no new work."]);
-  if (state.degraded) notes.push(["grave", "The store does not answer.", "Each rule decides by its onStoreError until it does."]);
+  if (state.degraded) notes.push(["grave", "The store does not answer.", (state.storeFault ? state.storeFault + ". " : "") + "Each rule decides by its onStoreError until it does."]);
   if (state.notReady && !state.draining) notes.push(["grave", "Not ready.", state.notReady]);
   if (state.reloadError) notes.push(["grave", "The last reload failed.", "The configuration before it stays in force. " + state.reloadError]);
   const box = byId("banners");

@@ -154,7 +154,7 @@ func (x *explainer) offline(ctx context.Context, warn io.Writer) (*answer, error
 	if err != nil {
 		return nil, err
 	}
-	store, err := openStore(&config.Store{Backend: "in-memory"})
+	store, err := openStore(&config.Store{Backend: "in-memory"}, nil)
 	if err != nil {
 		return nil, err
 	}

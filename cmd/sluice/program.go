@@ -82,13 +82,15 @@ func (p *program) Open() error {
 	p.level.Set(levels[c.Observability.LogLevel])
 	p.warn(warnings)
 	p.refusals = newRefusalLog(p.log)
-	if p.books, err = openStore(&c.Store); err != nil {
+	if p.books, err = openStore(&c.Store, p.log); err != nil {
 		return err
 	}
 	if err := p.openAdmin(c); err != nil {
 		return err
 	}
-	p.controller, err = sluice.Open(c.Policy(), p.books.Store, sluice.Options{Observe: p.observe, Logger: p.log})
+	p.controller, err = sluice.Open(c.Policy(), p.books.Store, sluice.Options{
+		Observe: p.observe, Logger: p.log, KeySecret: p.books.secret,
+	})
 	if err != nil {
 		return err
 	}

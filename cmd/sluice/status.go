@@ -24,6 +24,7 @@ type status struct {
 		Draining     bool       `json:"draining"`
 		NotReady     string     `json:"notReady"`
 		Degraded     bool       `json:"degraded"`
+		StoreFault   string     `json:"storeFault"`
 		ConfigHash   string     `json:"configHash"`
 		ConfigLoaded *time.Time `json:"configLoaded"`
 		ReloadError  string     `json:"reloadError"`
@@ -118,6 +119,8 @@ func (st *status) mood() string {
 		return "Stopping"
 	case st.State.NotReady != "":
 		return "Not ready: " + st.State.NotReady
+	case st.State.StoreFault != "":
+		return "Degraded: the store does not answer: " + st.State.StoreFault
 	case st.State.Degraded:
 		return "Degraded: the store does not answer"
 	case !st.Enabled:

@@ -2,43 +2,83 @@ package main
 
 import (
 	"fmt"
+	"log/slog"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/admin"
 	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/store/file"
 	"github.com/sluicegate/sluice/store/memory"
 )
 
 // stores are the stores there are, by the name that store.backend gives them.
-var stores = map[string]func(*config.Store) (books, error){
+var stores = map[string]func(*config.Store, *slog.Logger) (books, error){
 	"in-memory": openMemory,
+	"file":      openFile,
 }
 
 // books are an open store and what it says of itself.
 type books struct {
 	sluice.Store
-	stats func() admin.Stats
+	// secret is what keys are made with, nil if the books end with the process.
+	secret []byte
+	stats  func() admin.Stats
 }
 
-func openStore(s *config.Store) (books, error) {
+func openStore(s *config.Store, log *slog.Logger) (books, error) {
 	open, ok := stores[s.Backend]
 	if !ok {
 		return books{}, fmt.Errorf("there is no store %q", s.Backend)
 	}
-	return open(s)
+	return open(s, log)
 }
 
-func openMemory(s *config.Store) (books, error) {
+func openMemory(s *config.Store, _ *slog.Logger) (books, error) {
 	var o memory.Options
 	if s.Memory.MaxKeys != nil {
 		o.MaxCells = int(*s.Memory.MaxKeys)
 	}
 	store := memory.New(o)
-	return books{store, func() admin.Stats {
-		st := store.Stats()
-		return admin.Stats{
-			Backend: "in-memory", Keys: int64(st.Cells), MaxKeys: int64(st.MaxCells), Misses: int64(st.Inserted),
-			Evictions: int64(st.Forgotten), Overflow: int64(st.Overflowed),
+	return books{Store: store, stats: func() admin.Stats { return memoryStats("in-memory", store.Stats()) }}, nil
+}
+
+func openFile(s *config.Store, log *slog.Logger) (books, error) {
+	store, err := file.Open(s.File.Path, fileOptions(s.File, log))
+	if err != nil {
+		return books{}, err
+	}
+	return books{Store: store, secret: store.KeySecret(), stats: func() admin.Stats {
+		now := store.Stats()
+		st := memoryStats("file", now.Stats)
+		st.Records = int64(now.Grants)
+		if now.Failure != nil {
+			st.Degraded, st.Fault = true, now.Failure.Error()
 		}
+		return st
 	}}, nil
+}
+
+func fileOptions(f *config.FileStore, log *slog.Logger) file.Options {
+	o := file.Options{MaxRecords: int(f.MaxRecords), Retention: f.Retention, Logger: log}
+	if f.MaxKeys != nil {
+		o.MaxCells = int(*f.MaxKeys)
+	}
+	if !f.KeySecret.IsZero() {
+		o.KeySecret = []byte(f.KeySecret.Reveal())
+	}
+	if f.StaleLock == "refuse" {
+		o.StaleLock = file.RefuseLock
+	}
+	if f.OnRulesChange == "refuse" {
+		o.OnRulesChange = file.RefuseRules
+	}
+	return o
+}
+
+// memoryStats are the figures of books that are decided in memory.
+func memoryStats(backend string, st memory.Stats) admin.Stats {
+	return admin.Stats{
+		Backend: backend, Keys: int64(st.Cells), MaxKeys: int64(st.MaxCells), Misses: int64(st.Inserted),
+		Evictions: int64(st.Forgotten), Overflow: int64(st.Overflowed),
+	}
 }
