@@ -281,6 +281,7 @@ func TestTenants(t *testing.T) {
 		for _, id := range []string{"", "  ", strings.Repeat("x", 200), "a\x01b"} {
 			expect(t, "limit", limitOf(h, withTenant(id)), "20")
 		}
+		expect(t, "limit with two tenants", limitOf(h, withTenant("a", "X-Tenant-ID", "b")), "20")
 	})
 	t.Run("I-010 I-044 a rule on tenants says what a call without one is", func(t *testing.T) {
 		fallback, deny := perHour("fallback", 1, "http", sluice.Tenant), perHour("deny", 1, "http", sluice.Tenant)
