@@ -167,10 +167,14 @@ func (c *Controller) finish(call *Call, d *Decision, ok bool, err error) (Admiss
 // collector: it is for whoever refuses much.
 func (c *Controller) Try(ctx context.Context, call *Call, d *Decision) (bool, error) {
 	ok, err := c.begin(ctx, call, d)
-	if c.observe != nil && err != ErrInUse {
+	if err == ErrInUse {
+		return false, err
+	}
+	d.failed = err != nil
+	if c.observe != nil {
 		c.report(call, d, ok, err)
 	}
-	return ok && err == nil, err
+	return ok, err
 }
 
 // ErrInUse is returned by Try for a Decision whose admission still holds slots.

@@ -40,6 +40,7 @@ type Decision struct {
 	asked   Call // of a pooled Decision
 	fresh   bool // the last call was under another policy
 	refused bool // refusal is still to be made from res
+	failed  bool // Try returned an error: there is neither admission nor refusal
 	lent    bool // an Admission is about, so that the next call needs a new generation
 
 	degraded bool
@@ -86,7 +87,7 @@ func (d *Decision) reset(c *Controller, p *compiled) {
 	d.matched, d.steps, d.places, d.levels = d.matched[:0], d.steps[:0], d.places[:0], d.levels[:0]
 	d.taken, d.degraded, d.replayed = false, false, false
 	d.waited, d.behind, d.nsums = 0, nil, 0
-	d.refused, d.refusal.Reason = false, ReasonNone
+	d.refused, d.failed, d.refusal.Reason = false, false, ReasonNone
 	d.res[0].Outcomes = d.res[0].Outcomes[:0]
 }
 
@@ -340,9 +341,9 @@ func (d *Decision) storeFailed(ctx context.Context, err error) (bool, error) {
 }
 
 // Admission returns the admission that Try has made, and the zero Admission if it
-// refused.
+// refused or failed.
 func (d *Decision) Admission() Admission {
-	if d.c == nil || d.refused || d.refusal.Reason != ReasonNone {
+	if d.c == nil || d.refused || d.failed || d.refusal.Reason != ReasonNone {
 		return Admission{}
 	}
 	d.lent = true

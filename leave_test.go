@@ -83,6 +83,29 @@ func TestCancel(t *testing.T) {
 	})
 }
 
+// TestAdmissionOfATryThatFailed asks for the admission although Try said that there is none.
+func TestAdmissionOfATryThatFailed(t *testing.T) {
+	c := engine(t, tokenRule(nil))
+	admit(t, c, sluice.Call{Cost: tokens(500)})
+	gone, cancel := context.WithCancel(background)
+	cancel()
+	var d sluice.Decision
+	for range 2 { // the second time the Decision has been used
+		if ok, err := c.Try(gone, &sluice.Call{Cost: tokens(500)}, &d); ok || !errors.Is(err, context.Canceled) {
+			t.Fatal(ok, err)
+		}
+		if adm := d.Admission(); adm != (sluice.Admission{}) || d.Refusal() != nil {
+			t.Error("neither admitted nor refused, and yet it has an answer")
+		}
+		if ok, err := c.Try(background, &sluice.Call{}, &d); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		if d.Admission() == (sluice.Admission{}) {
+			t.Error("admitted without an admission")
+		}
+	}
+}
+
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := engine(t, queued(one("r", limit.Slots(1)), sluice.Queue{}))
