@@ -27,6 +27,7 @@ package gate
 
 import (
 	"context"
+	"crypto/sha256"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -43,7 +44,8 @@ type Gate struct {
 	ahead   atomic.Pointer[outlook]
 	streams streams
 
-	suspects *lately.Set[string] // addresses that may have used up their failed credentials
+	suspects *lately.Set[string]            // addresses that may have used up their failed credentials
+	failures *lately.Set[[sha256.Size]byte] // what failed lately, and who showed it: see Options.DistinctFailures
 
 	reload sync.Mutex // one Reload at a time
 	twice  sync.Once  // the warning about a gate that is mounted twice
@@ -51,7 +53,11 @@ type Gate struct {
 
 // New returns a gate in front of ctl, or says what is wrong with the options.
 func New(ctl *sluice.Controller, o Options) (*Gate, error) {
-	g := &Gate{ctl: ctl, suspects: lately.New[string](maxSuspects, suspectFor)}
+	g := &Gate{
+		ctl:      ctl,
+		suspects: lately.New[string](maxSuspects, suspectFor),
+		failures: lately.New[[sha256.Size]byte](maxSuspects, suspectFor),
+	}
 	s, err := newSetup(o, nil)
 	if err != nil {
 		return nil, err

@@ -93,7 +93,7 @@ func (v *visit) find() bool {
 	if failed := v.set.o.Observe.CredentialFailed; failed != nil {
 		failed(v.found.Failure())
 	}
-	d := g.guessed(ctx, v.client.id, &v.fail)
+	d := v.guess()
 	switch {
 	case v.found.Verified:
 		return true // another credential is good; the failure is on the books
@@ -128,8 +128,9 @@ func (p *spot) routeID() string {
 }
 
 // How many addresses are remembered whose limit on failed credentials may be used up,
-// and for how long. Only those are asked about before a credential is looked at, so
-// that the others pay nothing, and a guesser does not learn that a guess was right.
+// and how many failures, and for how long. Only those addresses are asked about before a
+// credential is looked at, so that the others pay nothing, and a guesser does not learn
+// that a guess was right.
 const (
 	maxSuspects = 1 << 14
 	suspectFor  = 10 * time.Minute
@@ -147,6 +148,24 @@ func (g *Gate) exhausted(ctx context.Context, id string) *sluice.Refusal {
 	}
 	g.suspects.Remove(id)
 	return nil
+}
+
+// guess debits the request's failed credential, unless it has been already and counts
+// once.
+func (v *visit) guess() decision {
+	g, ctx := v.gate, v.r.Context()
+	if !v.set.o.DistinctFailures {
+		return g.guessed(ctx, v.client.id, &v.fail)
+	}
+	mark := v.set.callers.Mark(v.client.id, v.r.Header)
+	if g.failures.Has(mark) {
+		return decision{}
+	}
+	d := g.guessed(ctx, v.client.id, &v.fail)
+	if d.admitted() {
+		g.failures.Add(mark)
+	}
+	return d
 }
 
 // guessed debits a failed credential to the address that sent it.

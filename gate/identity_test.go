@@ -221,6 +221,21 @@ func TestAuthFailures(t *testing.T) {
 		}
 		expectList(t, "the owner from elsewhere", statuses(h, from("198.51.100.1:1", good())), []int{200})
 	})
+	t.Run("I-034 one wrong credential again and again is one failure, if so asked", func(t *testing.T) {
+		o := o
+		o.DistinctFailures = true
+		h := newGate(t, open(t, perHour("auth", 3, "auth-failure", sluice.IP)), o).Handler(ok)
+		other := func(key string) *http.Request { return request("GET", "/", "X-API-Key", key) }
+		for range 50 {
+			expect(t, "status of the same again", do(h, bad()).StatusCode, 401)
+		}
+		expectList(t, "its owner", statuses(h, good()), []int{200})
+		expectList(t, "the same in another header, and another key", statuses(h, request("GET", "/", "Authorization", "ApiKey wrong"), other("guess")), []int{401, 401})
+		expectList(t, "who guesses on is out", statuses(h, other("guess 2"), bad(), good()), []int{401, 429, 429})
+		expectList(t, "the same from elsewhere is that address's failure",
+			statuses(h, from("198.51.100.1:1", bad()), from("198.51.100.1:1", other("a")), from("198.51.100.1:1", other("b")), from("198.51.100.1:1", good())),
+			[]int{401, 401, 401, 429})
+	})
 	t.Run("a reset by an operator counts at once", func(t *testing.T) {
 		ctl := open(t, perHour("auth", 1, "auth-failure", sluice.IP))
 		h := newGate(t, ctl, o).Handler(ok)

@@ -21,6 +21,10 @@ type Options struct {
 	ClientIP ClientIP
 	// Identity says whom to believe. Its DefaultTier and Tiers are the policy's.
 	Identity identity.Options
+	// DistinctFailures debits a failed credential once, however often the same address
+	// shows the same one again soon after. Then a device that keeps on trying an old
+	// password does not use up what its address may fail; guesses are counted as ever.
+	DistinctFailures bool
 	// AnonymousTier is the tier of callers that are known by their address alone; empty
 	// is "anonymous".
 	AnonymousTier string

@@ -3,6 +3,7 @@ package identity
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -138,6 +139,22 @@ func (r *Resolver) Presents(h http.Header) bool {
 	}
 	_, kind := r.authorization(h)
 	return kind == bearerKey && r.keys != nil || kind == bearerToken || kind == twice
+}
+
+// Mark is a keyed digest of the credentials that a request with headers h shows, in
+// whichever header, and of who shows them: it tells the same from another, and nothing
+// can be read from it.
+func (r *Resolver) Mark(who string, h http.Header) [sha256.Size]byte {
+	shown := []string{"shown", who}
+	for _, name := range r.keyHeaders {
+		for _, v := range h[name] {
+			shown = append(shown, strings.TrimSpace(v))
+		}
+	}
+	if credential, kind := r.authorization(h); kind != nothing {
+		shown = append(shown, credential)
+	}
+	return r.hash.sum(shown...)
 }
 
 // Resolve says who sends a request with headers h. trusted is whether the peer is a
