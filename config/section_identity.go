@@ -113,4 +113,6 @@ type AuthFailures struct {
 	// Whether they are counted.
 	Enabled bool `key:"enabled" default:"true"`
 	Allowance
+	// Whether the same credential counts once if an address shows it again within ten minutes.
+	Distinct bool `key:"distinct"`
 }

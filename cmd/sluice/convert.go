@@ -29,10 +29,11 @@ func gateOptions(c *config.Config, log *slog.Logger) (gate.Options, error) {
 		return gate.Options{}, err
 	}
 	o := gate.Options{
-		Disabled:      !c.Enabled,
-		ClientIP:      clientIPOptions(&c.Identity.ClientIP),
-		Identity:      who,
-		AnonymousTier: c.AnonymousTier,
+		Disabled:         !c.Enabled,
+		ClientIP:         clientIPOptions(&c.Identity.ClientIP),
+		Identity:         who,
+		AnonymousTier:    c.AnonymousTier,
+		DistinctFailures: c.Identity.AuthFailures.Distinct,
 		Paths: gate.Paths{
 			EncodedSlash:     slashes[c.Paths.Options().EncodedSlash],
 			FoldCase:         c.Paths.CaseInsensitive,

@@ -29,6 +29,7 @@ identity:
     - {issuer: "https://a.example", name: a, audience: [x], algorithms: [ES384], jwks: "https://a.example/keys", subjectClaim: uid,
        tenantClaim: org, tierClaim: plan, rolesClaim: scope, roles: {boss: gold}, leeway: 5s}
   tenant: {header: X-Org, from: anyone, tier: gold}
+  authFailures: {distinct: true}
 defaultTier: gold
 anonymousTier: gold
 tiers: {gold: 90/min burst 7}
@@ -73,6 +74,7 @@ func TestGateOptions(t *testing.T) {
 	}
 	got.Logger, got.Identity.Logger = nil, nil
 	want := gate.Options{
+		DistinctFailures: true,
 		ClientIP: gate.ClientIP{
 			Header: "Forwarded", Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, TrustUnix: true,
 			IPv4Prefix: 24, IPv6Prefix: 56, NAT64: []netip.Prefix{netip.MustParsePrefix("64:ff9b::/96")},
