@@ -125,7 +125,8 @@ const (
 // answers.
 type Result struct {
 	Status Status
-	// At is the store's time of the command. Give it back as Command.At.
+	// At is the store's time of the command, or zero if none of its limits knows time.
+	// Give it back as Command.At.
 	At limit.Micros
 	// Outcomes answer the steps of a Take or Peek, in their order. They are left empty
 	// when all steps were told yes.

@@ -163,8 +163,10 @@ func (s *Store) one(cmd *ledger.Command, res *ledger.Result) bool {
 			pause(n)
 			continue
 		}
-		now := s.now()
-		res.At = now
+		if !l.OnRelease() { // slots know no time, and reading it costs as much as they do
+			res.At = s.now()
+		}
+		now := res.At
 		cell, v := l.Unpack(w>>wordShift, now), limit.Verdict{OK: true}
 		if cmd.Op == ledger.Take {
 			v = l.Take(&cell, now, step.N)

@@ -196,7 +196,7 @@ var storeCases = []testCase{
 	{"P-001 its time does not go back", func(c *client) {
 		last := limit.Micros(0)
 		for i := range 200 {
-			at := c.do(take(step(uint64(i%3), limit.Slots(1000), 1))).At
+			at := c.do(take(step(uint64(i%3), limit.Bucket(1000, limit.Second, 1000), 1))).At
 			if at < last {
 				c.Errorf("it was %d and is %d", last, at)
 			}
