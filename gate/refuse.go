@@ -92,15 +92,26 @@ func remaining(h http.Header) (least int64, ok bool) {
 		return least, ok
 	}
 	for _, member := range list {
-		if item, isItem := member.(httpsfv.Item); isItem {
-			if r, has := item.Params.Get("r"); has {
-				if n, isInt := r.(int64); isInt && n >= 0 {
-					note(n)
-				}
-			}
+		if n, is := remainder(member); is {
+			note(n)
 		}
 	}
 	return least, ok
+}
+
+// remainder reads what a member of a RateLimit field says is left: a String, which names
+// the limit, with an Integer r. What is spelt otherwise is another field of that name.
+func remainder(m httpsfv.Member) (int64, bool) {
+	item, ok := m.(httpsfv.Item)
+	if !ok {
+		return 0, false
+	}
+	if _, named := item.Value.(string); !named {
+		return 0, false
+	}
+	r, _ := item.Params.Get("r")
+	n, ok := r.(int64)
+	return n, ok && n >= 0
 }
 
 // refuse answers a request that the controller did not admit.
