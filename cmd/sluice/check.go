@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -64,7 +65,7 @@ func check(from *source, strict, rules bool, write func(*report) error) error {
 	if cfg != nil {
 		r.count = len(cfg.Policy().Rules)
 		if rules {
-			r.rules = ruleLines(cfg.Policy())
+			r.rules, r.survives = ruleLines(cfg.Policy()), cfg.Store.Backend != "in-memory"
 		}
 	}
 	if err := write(r); err != nil {
@@ -82,6 +83,7 @@ type report struct {
 	problems config.Problems
 	count    int        // of the rules; negative if the files come to none
 	rules    []ruleLine // nil if nobody asked
+	survives bool       // the books may survive a crash
 }
 
 // reports are the forms that a report may have.
@@ -95,9 +97,16 @@ func reportText(w io.Writer, r *report) error {
 	}
 	if len(r.rules) > 0 {
 		var t table
-		t.row("RULE", "LIMITS", "EACH", "OF CALLS WHERE", "FROM")
+		row := func(id, limits, each, match, crash, source string) {
+			cells := []string{id, limits, each, match, crash, source}
+			if !r.survives {
+				cells = slices.Delete(cells, 4, 5)
+			}
+			t.row(cells...)
+		}
+		row("RULE", "LIMITS", "EACH", "OF CALLS WHERE", "A CRASH", "FROM")
 		for _, l := range r.rules {
-			t.row(l.ID, strings.Join(l.Limits, " and "), l.each(), l.Match, l.Source)
+			row(l.ID, strings.Join(l.Limits, " and "), l.each(), l.Match, l.crash(), l.Source)
 		}
 		if err := t.write(w, ""); err != nil {
 			return err
@@ -177,14 +186,16 @@ type ruleLine struct {
 	Match   string   `json:"match"`
 	Queue   bool     `json:"queue,omitempty"`
 	Shadow  bool     `json:"shadow,omitempty"`
-	Source  string   `json:"source,omitempty"`
+	// Volatile counters are forgotten in a crash, whatever the store.
+	Volatile bool   `json:"volatile,omitempty"`
+	Source   string `json:"source,omitempty"`
 }
 
 func ruleLines(p *sluice.Policy) []ruleLine {
 	lines := []ruleLine{}
 	for i := range p.Rules {
 		r := &p.Rules[i]
-		l := ruleLine{ID: r.ID, Match: matchText(&r.Match), Queue: r.Queue != nil, Shadow: r.Shadow, Source: r.Source}
+		l := ruleLine{ID: r.ID, Match: matchText(&r.Match), Queue: r.Queue != nil, Shadow: r.Shadow, Volatile: r.Volatile, Source: r.Source}
 		for _, d := range r.GroupBy {
 			l.GroupBy = append(l.GroupBy, d.String())
 		}
@@ -209,6 +220,14 @@ func (l ruleLine) each() string {
 		text += ", shadow"
 	}
 	return text
+}
+
+// crash says what a crash does to the counters.
+func (l ruleLine) crash() string {
+	if l.Volatile {
+		return "forgets it"
+	}
+	return "keeps it"
 }
 
 func limitText(l sluice.Limit) string {

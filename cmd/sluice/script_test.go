@@ -34,6 +34,7 @@ func TestMain(m *testing.M) {
 //	burst N URL ADMITTED [PER SECOND]         N requests, of which so many pass; prints the
 //	                                          last answer to the others
 //	signal NAME WORD                          signals the background command that has WORD in its line
+//	damage FILE OFFSET                        changes one byte of a file
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		UpdateScripts:       *update,
@@ -51,6 +52,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"await":  await,
 			"burst":  burst,
+			"damage": damage,
 			"signal": sendSignal,
 		},
 	})
@@ -168,4 +170,21 @@ func sendSignal(ts *testscript.TestScript, neg bool, args []string) {
 		}
 	}
 	ts.Fatalf("no command with the word %q runs in the background", args[1])
+}
+
+func damage(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: damage FILE OFFSET")
+	}
+	at, err := strconv.ParseInt(args[1], 10, 64)
+	ts.Check(err)
+	f, err := os.OpenFile(ts.MkAbs(args[0]), os.O_RDWR, 0)
+	ts.Check(err)
+	defer f.Close() //nolint:errcheck // what was written is read back by the script
+	var b [1]byte
+	_, err = f.ReadAt(b[:], at)
+	ts.Check(err)
+	b[0] ^= 1
+	_, err = f.WriteAt(b[:], at)
+	ts.Check(err)
 }

@@ -47,15 +47,16 @@ func openFile(s *config.Store, log *slog.Logger) (books, error) {
 	if err != nil {
 		return books{}, err
 	}
-	return books{Store: store, secret: store.KeySecret(), stats: func() admin.Stats {
-		now := store.Stats()
-		st := memoryStats("file", now.Stats)
-		st.Records = int64(now.Grants)
-		if now.Failure != nil {
-			st.Degraded, st.Fault = true, now.Failure.Error()
-		}
-		return st
-	}}, nil
+	return books{Store: store, secret: store.KeySecret(), stats: func() admin.Stats { return fileStats(store.Stats()) }}, nil
+}
+
+func fileStats(st file.Stats) admin.Stats {
+	s := memoryStats("file", st.Stats)
+	s.Records = int64(st.Grants)
+	if st.Failure != nil {
+		s.Degraded, s.Fault = true, st.Failure.Error()
+	}
+	return s
 }
 
 func fileOptions(f *config.FileStore, log *slog.Logger) file.Options {
