@@ -69,6 +69,35 @@ func TestReload(t *testing.T) {
 	})
 }
 
+// TestRememberedRefusals is about what a gate keeps in mind between requests.
+func TestRememberedRefusals(t *testing.T) {
+	raw, line := newKey(t, identity.KeyRecord{})
+	o := gate.Options{Identity: identity.Options{Keys: keys(t, line), Unverified: identity.Reject}}
+	change := func(ctl *sluice.Controller, rules ...sluice.Rule) {
+		t.Helper()
+		if err := ctl.SetPolicy(&sluice.Policy{Rules: rules}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	good, bad := request("GET", "/", "X-API-Key", raw), request("GET", "/", "X-API-Key", "wrong")
+	t.Run("P-085 an address that has used up its failures may go on as soon as it may have more", func(t *testing.T) {
+		ctl := open(t, perHour("auth", 1, "auth-failure", sluice.IP))
+		h := newGate(t, ctl, o).Handler(ok)
+		expectList(t, "before", statuses(h, bad, good), []int{401, 429})
+		change(ctl, perHour("auth", 3, "auth-failure", sluice.IP))
+		expectList(t, "after", statuses(h, good, bad, bad, good), []int{200, 401, 401, 429})
+	})
+	t.Run("P-085 a phase that no rule was about is asked as soon as one is", func(t *testing.T) {
+		ctl := open(t, perHour("ip", 9, "http"))
+		h := newGate(t, ctl, gate.Options{}).Handler(ok)
+		expectList(t, "before", statuses(h, good), []int{200})
+		change(ctl, perHour("ip", 9, "http"), perHour("preauth", 1, "preauth"))
+		expectList(t, "with a rule", statuses(h, good, good), []int{200, 429})
+		change(ctl, perHour("ip", 9, "http"))
+		expectList(t, "without it again", statuses(h, good), []int{200})
+	})
+}
+
 func TestBadOptions(t *testing.T) {
 	for _, c := range []struct {
 		name string
