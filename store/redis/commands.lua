@@ -118,6 +118,7 @@ local function begin(op, r, cmd)
 		return CONFLICT
 	end
 	if op ~= SETTLE and r.released == 1 then return REPLAYED end
+	renew(r, cmd.steps)
 	if op == FREE then return nil, heldsteps(r, cmd.steps) end
 	return nil, r.steps
 end

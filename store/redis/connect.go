@@ -36,6 +36,7 @@ func connect(ctx context.Context, o Options) (rueidis.Client, error) {
 	}
 	option.DisableRetry = true // what was sent may have been carried out
 	option.DisableCache = true
+	option.PipelineMultiplex = -1 // one connection: calls carry many commands anyway
 	option.ClientName = "sluice"
 	// A peer that is silent for so long is given up, and the next attempt connects anew.
 	option.ConnWriteTimeout = max(time.Second, 2*o.Wait)

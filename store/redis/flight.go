@@ -103,6 +103,9 @@ func (s *Store) fly(batch []*request) {
 		}
 		return
 	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = s.late()
+	}
 	s.breaker.note(err)
 	for _, r := range batch {
 		if !r.answer(err) {
@@ -132,9 +135,10 @@ func (s *Store) call(ctx context.Context, batch []*request) (string, error) {
 
 func (s *Store) eval(ctx context.Context, keys, args []string) (string, error) {
 	n := int64(len(keys))
-	text, err := s.client.Do(ctx, s.client.B().Evalsha().Sha1(s.script.sha).Numkeys(n).Key(keys...).Arg(args...).Build()).ToString()
+	c := *s.client.Load()
+	text, err := c.Do(ctx, c.B().Evalsha().Sha1(s.script.sha).Numkeys(n).Key(keys...).Arg(args...).Build()).ToString()
 	if e, ok := rueidis.IsRedisErr(err); ok && e.IsNoScript() {
-		return s.client.Do(ctx, s.client.B().Eval().Script(s.script.text).Numkeys(n).Key(keys...).Arg(args...).Build()).ToString()
+		return c.Do(ctx, c.B().Eval().Script(s.script.text).Numkeys(n).Key(keys...).Arg(args...).Build()).ToString()
 	}
 	return text, err
 }
@@ -170,7 +174,18 @@ func (s *Store) probe(ctx context.Context) error {
 	mark.parts = []part{{blob: appendCommand(nil, &ledger.Command{Op: ledger.Release}, nil, flagRecord|flagOnce), keys: 1}}
 	text, err := s.call(ctx, []*request{mark})
 	if err != nil {
+		if e, ok := rueidis.IsRedisErr(err); ok && strings.Contains(e.Error(), "READONLY") {
+			s.reconnect(ctx)
+		}
 		return err
 	}
 	return split([]*request{mark}, text)
+}
+
+// reconnect connects anew, and asks for the address anew: a master that has become a
+// replica keeps its connections, and says no for ever.
+func (s *Store) reconnect(ctx context.Context) {
+	if client, err := s.dial(ctx); err == nil {
+		(*s.client.Swap(&client)).Close()
+	}
 }

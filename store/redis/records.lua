@@ -53,6 +53,22 @@ local function emptystep(s)
 	s.n, s.text = 0, sub(s.text, 1, MARK) .. pack('<i8', 0) .. sub(s.text, MARK + 9)
 end
 
+local function bytime(kind) return kind == BUCKET or kind == PACE or kind == WINDOW end
+
+-- Gives the record's steps the limits of those of steps that are about the same cells, as
+-- Record.renew does.
+local function renew(r, steps)
+	for _, s in ipairs(r.steps) do
+		for _, now in ipairs(steps) do
+			if now.key == s.key and now.mark ~= s.mark then
+				if now.kind ~= s.kind and not (bytime(now.kind) and bytime(s.kind)) then emptystep(s) end
+				s.kind, s.max, s.per, s.burst, s.mark = now.kind, now.max, now.per, now.burst, now.mark
+				s.text = s.mark .. sub(s.text, MARK + 1)
+			end
+		end
+	end
+end
+
 -- The slots among steps that the grant of r still holds.
 local function heldsteps(r, steps)
 	local list = {}

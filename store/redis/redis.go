@@ -81,7 +81,8 @@ type Store struct {
 	prefix  string
 	wait    time.Duration
 	log     *slog.Logger
-	client  rueidis.Client
+	client  atomic.Pointer[rueidis.Client]
+	dial    func(context.Context) (rueidis.Client, error)
 	script  script
 	lanes   [2]lane // of requests that are quick, and of all others
 	breaker breaker
@@ -108,14 +109,16 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err := checkPrefix(o.Prefix); err != nil {
 		return nil, err
 	}
-	client, err := connect(ctx, o)
+	s := &Store{
+		prefix: o.Prefix, wait: o.Wait, log: o.Logger,
+		script: newScript(scriptText(serverTime, o.Prefix, o.Retention)),
+		dial:   func(ctx context.Context) (rueidis.Client, error) { return connect(ctx, o) },
+	}
+	client, err := s.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{
-		prefix: o.Prefix, wait: o.Wait, log: o.Logger, client: client,
-		script: newScript(scriptText(serverTime, o.Prefix, o.Retention)),
-	}
+	s.client.Store(&client)
 	for i := range s.lanes {
 		s.lanes[i].fly = s.fly
 	}
@@ -132,7 +135,7 @@ func (s *Store) Close() error {
 	if s.closed.CompareAndSwap(false, true) {
 		s.breaker.stop()
 		s.outbox.stop()
-		s.client.Close()
+		(*s.client.Load()).Close()
 	}
 	return nil
 }
@@ -200,7 +203,7 @@ func (s *Store) await(ctx context.Context, r *request, cmds []ledger.Command) er
 	case <-r.done:
 		return r.err
 	case <-timer.C:
-		err = fmt.Errorf("%w: waited %v", ErrWait, s.wait)
+		err = s.late()
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
@@ -210,3 +213,6 @@ func (s *Store) await(ctx context.Context, r *request, cmds []ledger.Command) er
 	<-r.done // answered in this moment
 	return r.err
 }
+
+// late is the error of a command that was not answered in time.
+func (s *Store) late() error { return fmt.Errorf("%w: waited %v", ErrWait, s.wait) }

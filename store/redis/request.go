@@ -93,18 +93,12 @@ func (s *Store) write(r *request, cmd *ledger.Command) {
 	case named:
 		flags |= flagRecord
 		r.keys = append(r.keys, s.recordKey(cmd.ID))
-		if cmd.Op != ledger.Take && cmd.Op != ledger.Free {
-			steps = nil // the record has them
-		}
 		p.again = cmd.Op == ledger.Release || cmd.Op == ledger.Free || cmd.Op == ledger.Void
 	case cmd.Op == ledger.Take && hold(steps):
 		p.brief = anyID()
 	case cmd.Op == ledger.Release, cmd.Op == ledger.Free, cmd.Op == ledger.Void:
 		p.brief = s.held.find(cmd)
 		p.again = !p.brief.Zero() || cmd.Op == ledger.Void || hold(steps)
-		if !p.brief.Zero() && cmd.Op != ledger.Free {
-			steps = nil
-		}
 		if p.brief.Zero() && p.again {
 			flags |= flagRecord | flagOnce
 			r.keys = append(r.keys, s.recordKey(anyID()))

@@ -33,7 +33,7 @@ var concurrentCases = []testCase{
 		}
 	}},
 	{"in no window more than its limit", func(c *client) {
-		for i, l := range []limit.Limit{limit.Window(50, 20*limit.Millisecond), limit.Pace(2 * limit.Millisecond), limit.Window(5000, 50*limit.Millisecond)} {
+		for i, l := range []limit.Limit{limit.Window(50, 20*limit.Millisecond), limit.Pace(2 * limit.Millisecond), limit.Window(5000, 300*limit.Millisecond)} {
 			c.checkWindows(l, step(uint64(i), l, 1))
 		}
 	}},

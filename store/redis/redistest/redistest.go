@@ -5,6 +5,7 @@ package redistest
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -134,6 +135,26 @@ func (s *Server) Do(words ...string) string {
 		s.t.Fatal(err)
 	}
 	return strings.TrimSpace(line)
+}
+
+// Info returns a section of what the server says of itself.
+func (s *Server) Info(section string) string {
+	s.t.Helper()
+	conn, err := net.Dial("tcp", s.Addr)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "INFO %s\r\n", section)
+	var length int
+	if _, err := fmt.Fscanf(conn, "$%d\r\n", &length); err != nil {
+		s.t.Fatal(err)
+	}
+	text := make([]byte, length)
+	if _, err := io.ReadFull(conn, text); err != nil {
+		s.t.Fatal(err)
+	}
+	return string(text)
 }
 
 // Flush empties the server.

@@ -1,0 +1,365 @@
+package redis_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/ledger"
+	"github.com/sluicegate/sluice/limit"
+	"github.com/sluicegate/sluice/store/redis"
+	"github.com/sluicegate/sluice/store/redis/redistest"
+)
+
+// raw returns a client to look behind a store.
+func raw(t *testing.T, server *redistest.Server) rueidis.Client {
+	t.Helper()
+	c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr}, ForceSingleClient: true, DisableCache: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// keys are all keys of the server that are cells.
+func cellKeys(t *testing.T, c rueidis.Client) []string {
+	t.Helper()
+	all, err := c.Do(context.Background(), c.B().Keys().Pattern("sluice:{???????????}*").Build()).AsStrSlice()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func pttl(t *testing.T, c rueidis.Client, key string) int64 {
+	t.Helper()
+	ms, err := c.Do(context.Background(), c.B().Pttl().Key(key).Build()).ToInt64()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ms
+}
+
+func TestKeysEnd(t *testing.T) {
+	server := redistest.Start(t)
+	s := open(t, redis.Options{URI: "redis://" + server.Addr, Wait: time.Second})
+	defer s.Close()
+	look := raw(t, server)
+	for _, c := range []struct {
+		name     string
+		limit    limit.Limit
+		n        int64
+		min, max int64 // of PTTL, in milliseconds
+	}{
+		{"P-125 half a second", limit.Window(2, 500*limit.Millisecond), 1, 300, 500},
+		{"P-126 a minute", limit.Window(60, limit.Minute), 1, 59_000, 60_000},
+		{"P-126 a bucket that is full in a minute", limit.Bucket(1, limit.Second, 60), 30, 59_000, 60_000},
+		{"P-126 a pace", limit.Pace(3 * limit.Second), 1, 2000, 3000},
+		{"a long log", limit.Window(100_000, limit.Minute), 1, 59_000, 60_000},
+		{"held slots do not end", limit.Slots(3), 1, -1, -1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			server.Flush()
+			for range 100 {
+				if res, err := do(s, take(c.limit, 1, c.n)); err != nil || res.Status != ledger.Done {
+					break
+				}
+			}
+			keys := cellKeys(t, look)
+			if len(keys) != 1 {
+				t.Fatalf("the server has %q", keys)
+			}
+			if ms := pttl(t, look, keys[0]); ms < c.min || ms > c.max {
+				t.Errorf("it ends in %d ms, want %d to %d", ms, c.min, c.max)
+			}
+		})
+	}
+	t.Run("P-124 an end that was lost is set again", func(t *testing.T) {
+		for _, l := range []limit.Limit{limit.Bucket(1, limit.Hour, 5), limit.Window(5, limit.Hour), limit.Window(5000, limit.Hour)} {
+			server.Flush()
+			do(s, take(l, 1, 1))
+			key := cellKeys(t, look)[0]
+			look.Do(context.Background(), look.B().Persist().Key(key).Build())
+			if res, err := do(s, take(l, 1, 1)); err != nil || res.Status != ledger.Done {
+				t.Errorf("%v: %+v, %v", l, res, err)
+			}
+			if ms := pttl(t, look, key); ms <= 0 {
+				t.Errorf("%v: it ends in %d ms", l, ms)
+			}
+			if n := left(t, s, l, 1); n != l.Capacity()-2 {
+				t.Errorf("%v: %d left after two", l, n)
+			}
+		}
+	})
+	t.Run("P-140 what is full again is gone", func(t *testing.T) {
+		server.Flush()
+		slots := take(limit.Slots(3), 2, 1)
+		res, err := do(s, slots)
+		if err != nil {
+			t.Fatal(err)
+		}
+		do(s, take(limit.Window(2, 50*limit.Millisecond), 1, 1))
+		do(s, ledger.Command{Op: ledger.Release, Steps: slots.Steps, At: res.At})
+		eventually(t, time.Second, "the server is empty", func() bool {
+			n, err := look.Do(context.Background(), look.B().Dbsize().Build()).ToInt64()
+			return err == nil && n <= 1 // the mark of Open
+		})
+	})
+	t.Run("P-137 a state that is deleted is a fresh one", func(t *testing.T) {
+		do(s, take(limit.Window(2, limit.Hour), 9, 2))
+		server.Flush()
+		if res, err := do(s, take(limit.Window(2, limit.Hour), 9, 2)); err != nil || res.Status != ledger.Done {
+			t.Errorf("%+v, %v", res, err)
+		}
+	})
+}
+
+func TestRefusalsAreNotStored(t *testing.T) {
+	server := redistest.Start(t)
+	s := open(t, redis.Options{URI: "redis://" + server.Addr, Wait: time.Second})
+	defer s.Close()
+	look := raw(t, server)
+	t.Run("P-138 a log holds what passed", func(t *testing.T) {
+		passed := 0
+		began := time.Now()
+		for time.Since(began) < 600*time.Millisecond {
+			if res, err := do(s, take(limit.Window(5, 100*limit.Millisecond), 1, 1)); err == nil && res.Status == ledger.Done {
+				passed++
+			}
+		}
+		if passed < 25 || passed > 35 {
+			t.Errorf("%d passed of 5 in 100 ms, for 600 ms", passed)
+		}
+		key := cellKeys(t, look)[0]
+		size, err := look.Do(context.Background(), look.B().Strlen().Key(key).Build()).ToInt64()
+		if err != nil || size > 42+5*14 {
+			t.Errorf("its value has %d bytes, %v", size, err)
+		}
+	})
+	t.Run("a log of thousands is written in part", func(t *testing.T) {
+		server.Flush()
+		l := limit.Window(4096, limit.Hour)
+		for range 3000 {
+			if res, err := do(s, take(l, 1, 1)); err != nil || res.Status != ledger.Done {
+				t.Fatalf("%+v, %v", res, err)
+			}
+		}
+		before := netInput(t, look)
+		for range 100 {
+			do(s, take(l, 1, 1))
+		}
+		if n := left(t, s, l, 1); n != 4096-3100 {
+			t.Errorf("%d left", n)
+		}
+		t.Logf("%d bytes to the server for 100 takes", netInput(t, look)-before)
+	})
+}
+
+func netInput(t *testing.T, c rueidis.Client) int {
+	t.Helper()
+	text, err := c.Do(context.Background(), c.B().Info().Section("stats").Build()).ToString()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ = strings.Cut(text, "total_net_input_bytes:")
+	n, _ := strconv.Atoi(strings.TrimSpace(strings.SplitN(text, "\n", 2)[0]))
+	return n
+}
+
+// controllers returns n controllers of one policy, each with a store of its own on the
+// server, as n processes would have.
+func controllers(t *testing.T, server *redistest.Server, n int, rules ...sluice.Rule) []*sluice.Controller {
+	t.Helper()
+	var list []*sluice.Controller
+	for range n {
+		s := open(t, redis.Options{URI: "redis://" + server.Addr, Wait: time.Second})
+		t.Cleanup(func() { s.Close() })
+		c, err := sluice.Open(&sluice.Policy{Rules: rules}, s, sluice.Options{KeySecret: []byte("sixteen bytes or more")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
+func TestSharedBooks(t *testing.T) {
+	server := redistest.Start(t)
+	ctx := context.Background()
+	t.Run("P-077 B-55 C-W13 two nodes, stacked limits, exactly as many as the least lets", func(t *testing.T) {
+		nodes := controllers(t, server, 2,
+			sluice.Rule{ID: "minute", Limits: []sluice.Limit{{Limit: limit.Window(10, limit.Minute)}}},
+			sluice.Rule{ID: "hour", Limits: []sluice.Limit{{Limit: limit.Window(100, limit.Hour)}}})
+		var passed atomic.Int32
+		var wg sync.WaitGroup
+		for i := range 100 {
+			wg.Go(func() {
+				if adm, err := nodes[i%2].Admit(ctx, sluice.Call{Kind: "http"}); err == nil {
+					adm.Release()
+					passed.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		if passed.Load() != 10 {
+			t.Errorf("%d passed, want 10", passed.Load())
+		}
+		x, err := nodes[0].Check(ctx, sluice.Call{Kind: "http"})
+		if err != nil || x.Rules[1].Limits[0].Level.Remaining != 90 {
+			t.Errorf("the hour has %+v, %v", x.Rules[1].Limits, err)
+		}
+	})
+	t.Run("A-W16 two nodes share one pace", func(t *testing.T) {
+		nodes := controllers(t, server, 2, sluice.Rule{ID: "pace", Queue: &sluice.Queue{}, Limits: []sluice.Limit{{Limit: limit.Pace(30 * limit.Millisecond)}}})
+		began := time.Now()
+		var wg sync.WaitGroup
+		for i := range 6 {
+			wg.Go(func() {
+				if adm, err := nodes[i%2].Admit(ctx, sluice.Call{}); err != nil {
+					t.Error(err)
+				} else {
+					adm.Release()
+				}
+			})
+		}
+		wg.Wait()
+		if d := time.Since(began); d < 150*time.Millisecond {
+			t.Errorf("six starts 30 ms apart took %v", d)
+		}
+	})
+	t.Run("P-132 P-133 P-141 hostile names work and are told apart", func(t *testing.T) {
+		c := controllers(t, server, 1, sluice.Rule{
+			ID: "each", GroupBy: []sluice.Dimension{sluice.Subject, sluice.Tenant}, Missing: sluice.MissingIP,
+			Limits: []sluice.Limit{{Limit: limit.Window(1, limit.Hour)}},
+		})[0]
+		long := strings.Repeat("x", 10_000)
+		for _, who := range [][2]string{
+			{"}x", ""}, {"{", ""}, {"{}", ""}, {"a}b{c", ""}, {"\x00", ""}, {"*", ""}, {"?", ""}, {"[a]", ""},
+			{"a_b", "c"}, {"a", "b_c"}, {"a", "b"}, {"ab", ""}, {"", "ab"}, {long + "1", ""}, {long + "2", ""}, {"\r\nFLUSHALL\r\n", ""},
+		} {
+			call := sluice.Call{Subject: who[0], Tenant: who[1]}
+			if _, err := c.Admit(ctx, call); err != nil {
+				t.Errorf("%.20q: %v", who, err)
+			}
+			if _, err := c.Admit(ctx, call); err == nil {
+				t.Errorf("%.20q: passed twice", who)
+			}
+			if n, err := c.Reset(ctx, who[0]); who[0] != "" && (err != nil || n != 1) {
+				t.Errorf("%.20q: reset %d, %v", who, n, err)
+			}
+		}
+	})
+	t.Run("a call with an ID is one call on every node", func(t *testing.T) {
+		nodes := controllers(t, server, 2, sluice.Rule{ID: "jobs", Limits: []sluice.Limit{{Limit: limit.Slots(1)}}})
+		if _, err := nodes[0].Admit(ctx, sluice.Call{ID: "job 1"}); err != nil {
+			t.Fatal(err)
+		}
+		again, err := nodes[1].Admit(ctx, sluice.Call{ID: "job 1"})
+		if err != nil || !again.Replayed() {
+			t.Errorf("%v, replayed %v", err, again.Replayed())
+		}
+		adm, err := nodes[1].Resume(ctx, "job 1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		adm.Release()
+		if _, err := nodes[0].Admit(ctx, sluice.Call{ID: "job 2"}); err != nil {
+			t.Errorf("the slot is not free: %v", err)
+		}
+	})
+}
+
+// A router brings connections to a server that can be changed, as a name does that is
+// given another address: those that are open stay where they are.
+type router struct {
+	net.Listener
+	to atomic.Value
+}
+
+func newRouter(t *testing.T, to string) *router {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	r := &router{Listener: l}
+	r.to.Store(to)
+	go func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", r.to.Load().(string))
+			if err != nil {
+				in.Close()
+				continue
+			}
+			go func() { io.Copy(out, in); out.Close() }()
+			go func() { io.Copy(in, out); in.Close() }()
+		}
+	}()
+	return r
+}
+
+func TestFailover(t *testing.T) {
+	t.Run("P-134 a master that becomes a replica is left", func(t *testing.T) {
+		a, b := redistest.Start(t), redistest.Start(t)
+		name := newRouter(t, a.Addr)
+		s := open(t, redis.Options{URI: "redis://" + name.Addr().String()})
+		defer s.Close()
+		a.Do("REPLICAOF", "127.0.0.1", b.Port)
+		name.to.Store(b.Addr)
+		began := time.Now()
+		inRow := 0
+		eventually(t, 3*time.Second, "the new master is asked", func() bool {
+			res, err := do(s, take(limit.Window(1<<40, limit.Hour), 1, 1))
+			if inRow++; err != nil || res.Status != ledger.Done {
+				inRow = 0
+			}
+			return inRow == 50
+		})
+		if d := time.Since(began); d > time.Second {
+			t.Errorf("it took %v", d)
+		}
+		if b.Do("DBSIZE") == ":0" {
+			t.Error("the new master has been told nothing")
+		}
+	})
+	t.Run("a Sentinel names the new master", func(t *testing.T) {
+		master := redistest.Start(t, "--repl-diskless-sync-delay", "0")
+		replica := redistest.Start(t, "--replicaof", "127.0.0.1 "+master.Port)
+		sentinel := redistest.Sentinel(t, master)
+		eventually(t, 15*time.Second, "the Sentinel knows the replica", func() bool {
+			return strings.Contains(sentinel.Info("sentinel"), "slaves=1") && strings.Contains(master.Info("replication"), "state=online")
+		})
+		s := open(t, redis.Options{URI: fmt.Sprintf("redis://%s?master_set=books", sentinel.Addr)})
+		defer s.Close()
+		if res, err := do(s, take(limit.Window(9, limit.Hour), 1, 1)); err != nil || res.Status != ledger.Done {
+			t.Fatalf("%+v, %v", res, err)
+		}
+		eventually(t, 5*time.Second, "the replica has the take", func() bool { return replica.Do("DBSIZE") == master.Do("DBSIZE") })
+		master.Kill()
+		began := time.Now()
+		eventually(t, 15*time.Second, "the new master is asked", func() bool {
+			res, err := do(s, take(limit.Window(9, limit.Hour), 1, 1))
+			return err == nil && res.Status == ledger.Done
+		})
+		t.Logf("it took %v", time.Since(began))
+		if n := left(t, s, limit.Window(9, limit.Hour), 1); n != 7 {
+			t.Errorf("%d left of 9 after one take on either", n)
+		}
+	})
+}
