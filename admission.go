@@ -78,7 +78,8 @@ func (d *Decision) giveAll(op ledger.Op) {
 func (d *Decision) give(ctx context.Context, cmd ledger.Command) (ledger.Status, error) {
 	cmd.ID, cmd.Steps, cmd.At = d.id, d.steps, d.at
 	d.cmd[0] = cmd
-	if err := d.c.store.Apply(ctx, d.cmd[:], d.res[:]); err != nil {
+	d.unmirror(cmd.Op)
+	if err := d.books().Apply(ctx, d.cmd[:], d.res[:]); err != nil {
 		d.c.logger.Error("sluice: the store did not take a "+opName(cmd.Op), "error", err)
 		return 0, err
 	}
@@ -97,11 +98,15 @@ func (d *Decision) renew() {
 	for i := range d.steps {
 		s := &d.steps[i]
 		at, ok := p.pools[s.Pool]
-		if !ok || s.Limit == at.limit.Limit {
+		if !ok {
 			continue
 		}
+		now := at.limit.Limit
+		if d.local {
+			now = at.limit.share
+		}
 		was := [1]ledger.Step{*s}
-		if !s.Renew(at.limit.Limit) {
+		if s.Limit != now && !s.Renew(now) {
 			count(was[:], d.places[i:i+1], -1)
 			d.places[i] = place{}
 		}
@@ -158,7 +163,7 @@ func (a Admission) Settle(ctx context.Context, used Cost) error {
 		}
 		return ErrSettled
 	}
-	if len(figures) == 0 || d.degraded {
+	if len(figures) == 0 || d.degraded && !d.local {
 		return nil // nothing was taken
 	}
 	status, err := d.give(ctx, ledger.Command{Op: ledger.Settle, Used: figures})
@@ -238,7 +243,13 @@ func (c *Controller) cool(ctx context.Context, steps []ledger.Step, places []pla
 	if len(cmds) == 0 {
 		return nil
 	}
-	return c.store.Apply(ctx, cmds, make([]ledger.Result, len(cmds)))
+	res := make([]ledger.Result, len(cmds))
+	if c.local != nil {
+		if err := c.local.Apply(ctx, cmds, res); err != nil {
+			return err
+		}
+	}
+	return c.store.Apply(ctx, cmds, res)
 }
 
 // Waited returns how long the call stood in line.

@@ -25,6 +25,8 @@ type compiled struct {
 	pools map[uint64]place
 	// waits is true if some rule has a queue.
 	waits bool
+	// shares is true if some rule is decided by this process's share when the store fails.
+	shares bool
 	// holds is true if some rule has slots.
 	holds bool
 	// maxHold is true if some rule frees slots by itself.
@@ -54,9 +56,11 @@ type rule struct {
 
 type ruleLimit struct {
 	limit.Limit
-	name string
-	unit Unit
-	salt uint64
+	// share is this process's part of it, for rules that fail local.
+	share limit.Limit
+	name  string
+	unit  Unit
+	salt  uint64
 	// single is true if a call without a Cost takes one unit.
 	single bool
 	// window is the span in which the whole capacity comes back.
@@ -158,7 +162,7 @@ func (r *rule) compileLimits(c *Controller) error {
 		if err := l.Validate(); err != nil {
 			return err
 		}
-		n := ruleLimit{Limit: l.Limit, name: l.Name, unit: l.Unit.named(), window: windowOf(l.Limit)}
+		n := ruleLimit{Limit: l.Limit, name: l.Name, unit: l.Unit.named(), window: windowOf(l.Limit), share: l.Limit.Share(c.parts)}
 		if n.name == "" {
 			n.name = l.Kind.String()
 		}
@@ -284,6 +288,7 @@ func (r *rule) match(call *Call) bool {
 
 func (p *compiled) add(r *rule) {
 	p.rules = append(p.rules, r)
+	p.shares = p.shares || r.OnStoreError == FailLocal
 	p.waits = p.waits || r.line != nil
 	p.holds = p.holds || r.holds
 	p.maxHold = p.maxHold || r.MaxHold > 0

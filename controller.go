@@ -42,6 +42,13 @@ type Options struct {
 	// store that is shared or survives a restart needs. At least 16 random bytes. Nil
 	// draws one for this process. Nobody can tell callers from keys without it.
 	KeySecret []byte
+	// Shares keeps this process's shares, by which rules with OnStoreError [FailLocal] are
+	// decided while the store fails: a store that cannot, such as store/memory. Nil
+	// refuses then, as [FailClosed] does.
+	Shares Store
+	// Processes is how many processes use the store. Each one's share of a limit is that
+	// part of it. Zero is 1.
+	Processes int
 	// MaxWaiting bounds how many callers may stand in all lines together; more are
 	// refused with ReasonQueueFull. Zero is 100 000.
 	MaxWaiting int
@@ -51,6 +58,8 @@ type Options struct {
 // concurrent use.
 type Controller struct {
 	store   Store
+	local   Store // of shares; nil is none
+	parts   int64 // of a limit, of which this process has one
 	observe func(*Event)
 	logger  *slog.Logger
 	hash    hasher
@@ -69,7 +78,7 @@ func Open(p *Policy, s Store, o Options) (*Controller, error) {
 		return nil, errors.New("sluice: Open needs a store; store/memory has one")
 	}
 	c := &Controller{
-		store: s, observe: o.Observe, logger: o.Logger, hash: newHasher(o.KeySecret),
+		store: s, local: o.Shares, parts: max(1, int64(o.Processes)), observe: o.Observe, logger: o.Logger, hash: newHasher(o.KeySecret),
 		room: waitingRoom{rules: make(map[string]*lines), most: o.MaxWaiting},
 	}
 	if c.logger == nil {

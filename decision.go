@@ -44,6 +44,8 @@ type Decision struct {
 	lent    bool // an Admission is about, so that the next call needs a new generation
 
 	degraded bool
+	local    bool // the grant is in this process's share
+	echo     echo
 	replayed bool
 	wait     limit.Micros // least time until the refusing limits may all pass
 	behind   *match       // the rule in whose line others stand before the call
@@ -84,7 +86,12 @@ func (d *Decision) reset(c *Controller, p *compiled) {
 		d.c, d.policy = c, p
 		d.WantLevels = d.WantLevels || c.observe != nil
 	}
+	if d.local {
+		clear(d.steps[:cap(d.steps)]) // nor any of a share
+		d.local = false
+	}
 	d.matched, d.steps, d.places, d.levels = d.matched[:0], d.steps[:0], d.places[:0], d.levels[:0]
+	d.echo.steps = d.echo.steps[:0]
 	d.taken, d.degraded, d.replayed = false, false, false
 	d.waited, d.behind, d.nsums = 0, nil, 0
 	d.refused, d.failed, d.refusal.Reason = false, false, ReasonNone
@@ -205,8 +212,8 @@ func (d *Decision) refusePermanent(reason Reason, rule string) {
 func (d *Decision) apply(ctx context.Context, op ledger.Op) (bool, error) {
 	cmd, res := &d.cmd[0], &d.res[0]
 	cmd.Op, cmd.ID, cmd.Call, cmd.Steps, cmd.Levels = op, d.id, d.call, d.steps, d.WantLevels
-	if err := d.c.store.Apply(ctx, d.cmd[:], d.res[:]); err != nil {
-		return d.storeFailed(ctx, err)
+	if err := d.books().Apply(ctx, d.cmd[:], d.res[:]); err != nil {
+		return d.storeFailed(ctx, op, err)
 	}
 	switch res.Status {
 	case ledger.Done:
@@ -214,6 +221,9 @@ func (d *Decision) apply(ctx context.Context, op ledger.Op) (bool, error) {
 			d.grant(res.At)
 			if d.policy.holds {
 				count(d.steps, d.places, 1)
+			}
+			if d.policy.shares && !d.local && d.c.local != nil {
+				d.mirror(ctx)
 			}
 		}
 	case ledger.Replayed:
@@ -261,6 +271,7 @@ func (d *Decision) adopt(res *ledger.Result) {
 func (d *Decision) refuse(res *ledger.Result) {
 	d.refused = false
 	d.noRefusal()
+	d.refusal.Degraded = d.degraded
 	byTime := true
 	var wait limit.Micros
 	for i := range res.Outcomes {
@@ -319,25 +330,6 @@ func (d *Decision) fillLevels(res *ledger.Result) {
 			Next: l.Next.Duration(), Full: l.Full.Duration(),
 		})
 	}
-}
-
-// storeFailed decides by the rules when the store did not answer: if every matching
-// rule fails open the call goes ahead, with nothing taken.
-func (d *Decision) storeFailed(ctx context.Context, err error) (bool, error) {
-	if ctx.Err() != nil {
-		return false, context.Cause(ctx)
-	}
-	d.degraded = true
-	for _, m := range d.matched {
-		if !m.rule.Shadow && m.rule.OnStoreError == FailClosed {
-			d.refusal = Refusal{
-				Reason: ReasonStore, Rule: m.rule.ID, Degraded: true, Err: err,
-				Violated: append(d.refusal.Violated[:0], m.rule.ID),
-			}
-			return false, nil
-		}
-	}
-	return true, nil
 }
 
 // Admission returns the admission that Try has made, and the zero Admission if it

@@ -73,7 +73,7 @@ func (c *Controller) report(call *Call, d *Decision, ok bool, err error) {
 		r := d.matched[i].rule
 		out := RuleOutcome{Rule: r.ID, Shadow: r.Shadow}
 		for range r.limits {
-			if step < len(outs) && step < len(d.steps) && !outs[step].OK {
+			if !d.local && step < len(outs) && step < len(d.steps) && !outs[step].OK {
 				out.Refused = true
 			}
 			step++

@@ -73,7 +73,7 @@ func (d *Decision) giveSlots(free func(*rule) bool) {
 		return
 	}
 	cmds, res := [1]ledger.Command{{Op: ledger.Free, ID: d.id, Steps: steps, At: d.at}}, [1]ledger.Result{}
-	if err := d.c.store.Apply(context.Background(), cmds[:], res[:]); err != nil {
+	if err := d.books().Apply(context.Background(), cmds[:], res[:]); err != nil {
 		d.c.logger.Error("sluice: the store did not take a release", "error", err)
 		if !d.id.Zero() {
 			return // the store knows by the release whether it has

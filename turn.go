@@ -33,6 +33,9 @@ func (c *Controller) ahead(d *Decision, ticket uint64, turns []*waitLine) *match
 // refuses, does not wait for that answer.
 func (c *Controller) standBehind(ctx context.Context, d *Decision, m *match) (bool, error) {
 	ok, err := d.apply(ctx, ledger.Peek)
+	if d.local && ok && err == nil { // nobody waits for a share
+		return d.apply(ctx, ledger.Take)
+	}
 	if err != nil || d.degraded {
 		return ok, err
 	}

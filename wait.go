@@ -273,7 +273,7 @@ func (d *Decision) void() {
 		d.timer.Stop()
 		d.timer = nil
 	}
-	if len(d.steps) > 0 && !d.degraded {
+	if len(d.steps) > 0 && (!d.degraded || d.local) {
 		d.giveAll(ledger.Void)
 	}
 }
