@@ -1,6 +1,7 @@
 package sluice
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -97,6 +98,60 @@ func (r *waitingRoom) part(w *waiter, served bool) {
 	if l.queue.Len() == 0 && !l.asking {
 		r.close(l)
 	}
+}
+
+// patience is how often a caller moves from line to line before it begins to keep the
+// places that it leaves.
+const patience = 3
+
+// A claim is the place that a caller keeps in a line which it has left for another. Who
+// came later waits behind it. Without claims a caller who needs two rules could be sent
+// to and fro for ever, while others who need one of them each take what comes free.
+type claim struct {
+	place line.Waiter[*waiter]
+	at    *waitLine
+}
+
+// move takes w, the head of l, to the line of m. It returns that line, or nil if there is
+// no room in it. In a fair line w keeps its turn, in another, if it has had patience, its
+// place. The caller holds the room's mutex.
+func (r *waitingRoom) move(w *waiter, l *waitLine, m *match) *waitLine {
+	fair := w.rule.Queue.FairBy != nil
+	if fair && !slices.Contains(w.turns, l) {
+		w.turns = append(w.turns, l)
+	}
+	r.part(w, false)
+	if own := m.rule.line.byKey[m.lineKey()]; own != nil { // a claim there is no longer needed
+		r.waive(w, own)
+	}
+	to := r.join(w, m)
+	if w.moves++; w.moves > patience && to != nil && !fair {
+		k := &claim{at: l}
+		k.place.Value, k.place.Ticket = w, w.place.Ticket
+		l.queue.Push(&k.place, "", 1)
+		l.of.waiting.Add(1)
+		w.claims = append(w.claims, k)
+	}
+	return to
+}
+
+// waive gives up the claim of w on one line, or all its claims if of is nil. It returns
+// the lines in which others move up. The caller holds the room's mutex.
+func (r *waitingRoom) waive(w *waiter, of *waitLine) (up []*waitLine) {
+	w.claims = slices.DeleteFunc(w.claims, func(k *claim) bool {
+		l := k.at
+		if of != nil && of != l {
+			return false
+		}
+		l.queue.Remove(&k.place, false)
+		l.of.waiting.Add(-1)
+		if l.queue.Len() == 0 && !l.asking {
+			r.close(l)
+		}
+		up = append(up, l)
+		return true
+	})
+	return up
 }
 
 // close forgets an empty line. Another may have its key by now. The caller holds the

@@ -112,6 +112,54 @@ func TestTwoFairLines(t *testing.T) {
 	})
 }
 
+// TestCallerOfTwoBusyRules has a caller who needs a slot of each of two rules, which
+// are never free at the same time, because others who need one of them wait all the time.
+func TestCallerOfTwoBusyRules(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := engine(t,
+			kinds(queued(one("a", limit.Slots(1)), sluice.Queue{}), "a", "both"),
+			kinds(queued(one("b", limit.Slots(1)), sluice.Queue{}), "b", "both"))
+		ctx, stop := context.WithCancel(background)
+		defer stop()
+		work := func(kind string, from time.Duration) {
+			time.Sleep(from)
+			for ctx.Err() == nil {
+				if adm, err := c.Admit(ctx, sluice.Call{Kind: kind}); err == nil {
+					time.Sleep(second)
+					adm.Release()
+				}
+			}
+		}
+		for range 2 {
+			go work("a", 0)
+			go work("b", 500*ms)
+		}
+		sleepUntil(10*second + 100*ms)
+		leaves, leave := context.WithCancel(background)
+		gone := send(leaves, c, sluice.Call{Kind: "both"})
+		for places := 0; places < 4 && clock() < time.Minute; places = c.Waiting()["a"] + c.Waiting()["b"] { // one worker in each line, and twice this one
+			if sleepUntil(clock() + 100*ms); !gone.waiting() {
+				t.Fatal("went through without a claim")
+			}
+		}
+		leave()
+		both := send(background, c, sluice.Call{Kind: "both"})
+		for range 3 {
+			sleepUntil(clock() + 10*second)
+			if !both.admitted() || gone.waiting() {
+				t.Fatalf("admitted %v, the other has left %v", both.admitted(), !gone.waiting())
+			}
+			both.adm.Release()
+			both = send(background, c, sluice.Call{Kind: "both"})
+		}
+		stop()
+		sleepUntil(clock() + 5*second)
+		if len(c.Waiting()) != 0 || !both.admitted() {
+			t.Errorf("%v are left", c.Waiting())
+		}
+	})
+}
+
 func TestReplayedGrantOutlivesItsReplay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rule := queued(one("r", limit.Slots(1)), sluice.Queue{})

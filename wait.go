@@ -3,7 +3,6 @@ package sluice
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/sluicegate/sluice/internal/line"
@@ -34,7 +33,9 @@ type waiter struct {
 	// turns are the lines in which it is its turn: the one whose head it is, and fair
 	// lines whose head it was. Who came first need not be next in those; if two of them
 	// sent it back to one another, it would never get anywhere.
-	turns []*waitLine
+	turns  []*waitLine
+	moves  int      // from one line to another
+	claims []*claim // on lines that it has left
 }
 
 // wait stands in the line of m until the call is decided, its time is up, or its caller
@@ -123,10 +124,14 @@ func (c *Controller) leave(w *waiter) bool {
 	}
 	w.gone = true
 	l := w.at
-	first := l != nil && l.queue.Head() == &w.place
+	var up []*waitLine
+	if l != nil && l.queue.Head() == &w.place { // the next one may ask for less
+		up = append(up, l)
+	}
 	c.room.part(w, false)
+	up = append(up, c.room.waive(w, nil)...)
 	c.room.mu.Unlock()
-	if first { // the next one may ask for less
+	for _, l := range up {
 		c.ask(l)
 	}
 	return true
@@ -144,16 +149,14 @@ func (c *Controller) ask(l *waitLine) {
 		return
 	}
 	l.asking = true
-	for head := l.queue.Head(); head != nil; head = l.queue.Head() {
+	for head := l.queue.Head(); head != nil && head == &head.Value.place; head = l.queue.Head() {
 		l.again = false
 		w := head.Value
 		r.mu.Unlock()
-		wait, to := c.attempt(w, l)
+		stays, wait, next := c.attempt(w, l)
 		r.mu.Lock()
-		if to != nil && to != l {
-			others = append(others, to)
-		}
-		if to == l && !l.again {
+		others = append(others, next...)
+		if stays && !l.again {
 			l.arm(c, wait)
 			break
 		}
@@ -191,9 +194,9 @@ func (l *waitLine) arm(c *Controller, wait limit.Micros) {
 	}
 }
 
-// attempt asks the store once for w, the head of l. It returns the line in which w
-// stands now, nil if none, and the time after which to ask again.
-func (c *Controller) attempt(w *waiter, l *waitLine) (limit.Micros, *waitLine) {
+// attempt asks the store once for w, the head of l. It reports whether w stays the head,
+// and the time after which to ask again; if not, for which other lines to ask.
+func (c *Controller) attempt(w *waiter, l *waitLine) (stays bool, wait limit.Micros, others []*waitLine) {
 	ok, err := false, error(ErrClosed)
 	if !c.closed.Load() {
 		ok, err = c.decide(w.ctx, w.call, w.d, w.place.Ticket, append(w.turns, l))
@@ -212,16 +215,12 @@ func (c *Controller) attempt(w *waiter, l *waitLine) (limit.Micros, *waitLine) {
 			w.d.void()
 			r.mu.Lock()
 		}
-		return 0, nil
+		return false, 0, nil
 	case next != nil && w.staysIn(l):
-		return w.d.waitFor(l.of), l
+		return true, w.d.waitFor(l.of), nil
 	case next != nil:
-		if w.rule.Queue.FairBy != nil && !slices.Contains(w.turns, l) {
-			w.turns = append(w.turns, l)
-		}
-		r.part(w, false)
-		if to := r.join(w, next); to != nil {
-			return 0, to
+		if to := r.move(w, l, next); to != nil {
+			return false, 0, []*waitLine{to}
 		}
 		w.d.refusal.Reason, w.d.refusal.Rule = ReasonQueueFull, next.rule.ID
 	default:
@@ -229,7 +228,7 @@ func (c *Controller) attempt(w *waiter, l *waitLine) (limit.Micros, *waitLine) {
 	}
 	w.ok, w.err = ok, err
 	close(w.done)
-	return 0, nil
+	return false, 0, r.waive(w, nil)
 }
 
 // staysIn reports whether l's rule is among those that keep w waiting, so that it keeps
