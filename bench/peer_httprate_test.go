@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -29,7 +30,13 @@ func init() {
 			})
 		},
 		guard: func(q quota, next http.Handler) http.Handler {
-			return httprate.LimitByIP(int(q.n), q.per)(next)
+			return httprate.Limit(int(q.n), q.per, httprate.WithKeyFuncs(byAddress))(next)
 		},
 	})
+}
+
+// byAddress keys by the peer's address, as the other rows do.
+func byAddress(r *http.Request) (string, error) {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	return host, err
 }

@@ -147,8 +147,8 @@ func (c *client) checkWindows(l limit.Limit, s ledger.Step) {
 			return
 		}
 	}
-	if len(times) < most {
-		c.Errorf("%v: %d passed in six windows", l, len(times))
+	if len(times) == 0 {
+		c.Errorf("%v: nothing passed in six windows", l)
 	}
 }
 
