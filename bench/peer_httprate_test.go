@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -30,13 +29,7 @@ func init() {
 			})
 		},
 		guard: func(q quota, next http.Handler) http.Handler {
-			return httprate.Limit(int(q.n), q.per, httprate.WithKeyFuncs(byAddress))(next)
+			return httprate.LimitBy(int(q.n), q.per, func(r *http.Request) (string, error) { return addressOf(r), nil })(next)
 		},
 	})
-}
-
-// byAddress keys by the peer's address, as the other rows do.
-func byAddress(r *http.Request) (string, error) {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	return host, err
 }
