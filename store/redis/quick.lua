@@ -58,7 +58,7 @@ local function quick()
 		for j = 1, n do
 			local key = named[j]
 			local c = cells[key]
-			if all then
+			if all and costs[j] > 0 then
 				c[2] = c[2] + costs[j]
 				if not dirty[key] then dirty[key], dirty[#dirty + 1] = true, key end
 			end
