@@ -263,7 +263,7 @@ for i = 1, #ARGV do
 		k = quickly(ARGV[i], k, out)
 	else
 		cmd, k = readcommand(ARGV[i], k)
-		local answered = answer(op, cmd, op <= PEEK and cmd.at > 0 and min(now, cmd.at) or now)
+		local answered = answer(op, cmd, now)
 		out[#out + 1] = pack('<I4', #answered) .. answered
 	end
 end

@@ -108,7 +108,7 @@ func appendCommand(b []byte, cmd *ledger.Command, steps []ledger.Step, flags byt
 // isQuick reports whether the script can carry out cmd without setting up all of itself:
 // a Take that leaves no record, whose verdicts depend on debts alone.
 func isQuick(cmd *ledger.Command) bool {
-	if cmd.Op != ledger.Take || !cmd.ID.Zero() || cmd.At != 0 || len(cmd.Steps) == 0 || len(cmd.Steps) > maxQuick {
+	if cmd.Op != ledger.Take || !cmd.ID.Zero() || len(cmd.Steps) == 0 || len(cmd.Steps) > maxQuick {
 		return false
 	}
 	for i := range cmd.Steps {

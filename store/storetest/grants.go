@@ -193,6 +193,17 @@ var storeCases = []testCase{
 			}
 		}
 	}},
+	{"a take heeds no time but the store's", func(c *client) {
+		for i, l := range every[:3] {
+			cmd := take(step(uint64(i), l, 5))
+			cmd.At = 1 // left over from the grant that its memory served before
+			first := c.want(ledger.Done, cmd)
+			cmd.At = 0
+			if second := c.want(ledger.Refused, cmd); second.At < first.At || first.At == 1 || second.Outcomes[0].Wait > 300*limit.Day {
+				c.Errorf("%v: taken at %d, then refused with %+v", l, first.At, second.Outcomes)
+			}
+		}
+	}},
 	{"P-001 its time does not go back", func(c *client) {
 		last := limit.Micros(0)
 		for i := range 200 {
