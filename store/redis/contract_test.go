@@ -21,10 +21,21 @@ func open(t testing.TB, o redis.Options) *redis.Store {
 	return s
 }
 
-func TestContract(t *testing.T) {
-	server := redistest.Start(t)
+// contract runs the contract of a store on what uri leads to.
+func contract(t *testing.T, server *redistest.Server, uri string) {
 	storetest.Run(t, func(t *testing.T) sluice.Store {
 		server.Flush()
-		return open(t, redis.Options{URI: "redis://" + server.Addr, Wait: time.Second})
+		return open(t, redis.Options{URI: uri, Wait: time.Second})
 	})
+}
+
+func TestContract(t *testing.T) {
+	server := redistest.Start(t)
+	contract(t, server, "redis://"+server.Addr)
+}
+
+func TestContractBySentinel(t *testing.T) {
+	server := redistest.Start(t)
+	sentinel := redistest.Sentinel(t, server)
+	contract(t, server, "redis://"+sentinel.Addr+"?master_set=books")
 }

@@ -377,6 +377,24 @@ func TestOpenErrors(t *testing.T) {
 			t.Error("it was opened")
 		}
 	})
+	t.Run("a user with the rights that the message names, and no more", func(t *testing.T) {
+		rights := []string{"+evalsha", "+eval", "+hello", "+scan", "+get", "+set", "+del", "+getrange", "+setrange", "+pexpire", "+time"}
+		if got := acl.Do(append([]string{"ACL", "SETUSER", "books", "on", ">books", "~sluice:*"}, rights...)...); got != "+OK" {
+			t.Fatal(got)
+		}
+		s := open(t, redis.Options{URI: "redis://books:books@" + acl.Addr, Wait: time.Second})
+		defer s.Close()
+		for range 2 {
+			for _, l := range []limit.Limit{limit.Bucket(1, limit.Hour, 9), limit.Window(9, limit.Hour), limit.Slots(9)} {
+				if res, err := do(s, take(l, uint64(l.Kind), 1)); err != nil || res.Status != ledger.Done {
+					t.Errorf("%v: %+v, %v", l, res, err)
+				}
+			}
+			if res, err := do(s, ledger.Command{Op: ledger.Reset, Group: 1}); err != nil || res.Count != 2 {
+				t.Errorf("reset %+v, %v", res, err)
+			}
+		}
+	})
 	t.Run("the right password", func(t *testing.T) {
 		open(t, redis.Options{URI: fmt.Sprintf("redis://:right@%s/3", server.Addr)}).Close()
 	})
