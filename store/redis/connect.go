@@ -34,6 +34,9 @@ func connect(ctx context.Context, o Options) (rueidis.Client, error) {
 	if err != nil || option.InitAddress[0] == "" || strings.HasPrefix(option.InitAddress[0], ":") {
 		return nil, errURI
 	}
+	if option.TLSConfig != nil && o.TLS != nil {
+		option.TLSConfig = o.TLS
+	}
 	option.DisableRetry = true // what was sent may have been carried out
 	option.DisableCache = true
 	option.PipelineMultiplex = -1 // one connection: calls carry many commands anyway

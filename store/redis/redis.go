@@ -29,6 +29,7 @@ package redis
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -51,6 +52,9 @@ type Options struct {
 	//
 	// Further addresses are added as &addr=host:port.
 	URI string
+	// TLS is used with rediss, for certificates that the system does not know. Nil is the
+	// system's.
+	TLS *tls.Config
 	// Prefix begins every key, so that several books fit in one database: at most 64
 	// letters, digits and any of -_.: in ASCII. Empty is "sluice:".
 	Prefix string
