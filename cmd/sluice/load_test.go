@@ -22,10 +22,10 @@ import (
 func served(t *testing.T, file string) (gate, admin string) {
 	t.Helper()
 	gate, admin = freeAddress(t), freeAddress(t)
-	var log bytes.Buffer
+	var out, log bytes.Buffer // a file each: nobody serialises two who write to one
 	p := &program{
 		source:  source{files: []string{file}, set: []string{"listen.gate=" + gate, "listen.admin=" + admin}},
-		streams: streams{&log, &log},
+		streams: streams{&out, &log},
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -36,7 +36,7 @@ func served(t *testing.T, file string) (gate, admin string) {
 			t.Errorf("the program ends with %v", err)
 		}
 		if t.Failed() {
-			t.Logf("the program says:\n%s", &log)
+			t.Logf("the program says:\n%s%s", &out, &log)
 		}
 	})
 	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
