@@ -263,7 +263,7 @@ func TestManyLinesAskInTurn(t *testing.T) {
 		sleepUntil(second)
 		before := store.asked.Load()
 		sleepUntil(11 * second)
-		if n := store.asked.Load() - before; n < 10*4000 || n > 10*5000 {
+		if n := store.asked.Load() - before; n < 10*4000 || n > 10*5500 {
 			t.Errorf("%d lines have asked %d times in ten seconds, want about 5000 a second", lines, n)
 		}
 		c.Close()
