@@ -34,6 +34,7 @@ type waitLine struct {
 	asking bool // somebody is asking the store for the head
 	again  bool // and shall ask once more before it stops
 	timer  *time.Timer
+	due    time.Time // when the timer is to fire
 }
 
 func (r *waitingRoom) linesOf(rule string) *lines {

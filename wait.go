@@ -48,16 +48,19 @@ func (c *Controller) wait(ctx context.Context, call *Call, d *Decision, m *match
 	w.place.Value, w.place.Ticket = w, c.room.tickets.Add(1)
 	c.room.mu.Lock()
 	l := c.room.join(w, m)
-	first := l != nil && l.queue.Head() == &w.place
+	// For the first, what it waits for may have come back meanwhile. A timer that is late,
+	// because those who come keep the processors busy, is stood in for by one of them.
+	ask := l != nil && (l.queue.Head() == &w.place || l.overdue(w.arrived))
+	deadline := w.deadline
 	c.room.mu.Unlock()
 	if l == nil {
 		d.refusal.Reason, d.refusal.Rule = ReasonQueueFull, m.rule.ID
 		return c.finish(call, d, false, nil)
 	}
-	if first { // what it waits for may have come back meanwhile
+	if ask {
 		c.ask(l)
 	}
-	err := w.sleep(&c.room)
+	err := w.sleep(&c.room, deadline)
 	if err == nil || !c.leave(w) {
 		d.waited = time.Since(w.arrived)
 		d.refusal.Waited = d.waited
@@ -84,12 +87,10 @@ func (c *Controller) turnAway(w *waiter, err error) (Admission, error) {
 // errTimeout is the end of the time that the rules let a caller wait.
 var errTimeout = errors.New("sluice: queue time-out")
 
-// sleep returns nil once w is decided, errTimeout, or the cause of ctx's end.
-func (w *waiter) sleep(r *waitingRoom) error {
+// sleep returns nil once w is decided, errTimeout, or the cause of ctx's end. The
+// deadline is w's as it came; it may become an earlier one.
+func (w *waiter) sleep(r *waitingRoom, deadline time.Duration) error {
 	for {
-		r.mu.Lock()
-		deadline := w.deadline
-		r.mu.Unlock()
 		var over <-chan time.Time
 		if deadline > 0 {
 			timer := time.NewTimer(deadline - time.Since(w.arrived))
@@ -104,6 +105,9 @@ func (w *waiter) sleep(r *waitingRoom) error {
 		case <-over:
 			return errTimeout
 		case <-w.moved:
+			r.mu.Lock()
+			deadline = w.deadline
+			r.mu.Unlock()
 		}
 	}
 }
@@ -187,11 +191,17 @@ func (l *waitLine) arm(c *Controller, wait limit.Micros) {
 	if wait == 0 {
 		after = max(askAgain, askAgain/manyLines*time.Duration(c.room.lines))
 	}
+	l.due = time.Now().Add(after)
 	if l.timer == nil {
 		l.timer = time.AfterFunc(after, func() { c.ask(l) })
 	} else {
 		l.timer.Reset(after)
 	}
+}
+
+// overdue reports whether the line's timer should have fired before now.
+func (l *waitLine) overdue(now time.Time) bool {
+	return l.timer != nil && !l.asking && now.After(l.due)
 }
 
 // attempt asks the store once for w, the head of l. It reports whether w stays the head,
