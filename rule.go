@@ -1,6 +1,7 @@
 package sluice
 
 import (
+	"strings"
 	"time"
 
 	"github.com/sluicegate/sluice/limit"
@@ -94,6 +95,23 @@ type Match struct {
 
 	// Not excludes calls that any of its selectors matches.
 	Not map[Dimension][]string
+}
+
+// String says in words which calls m selects, such as "kind http, tier not system".
+func (m *Match) String() string {
+	var parts []string
+	for i, name := range dimensionNames {
+		if v := m.Is[Dimension(i)]; len(v) > 0 {
+			parts = append(parts, name+" "+strings.Join(v, " or "))
+		}
+		if v := m.Not[Dimension(i)]; len(v) > 0 {
+			parts = append(parts, name+" not "+strings.Join(v, " nor "))
+		}
+	}
+	if len(parts) == 0 {
+		return "every call"
+	}
+	return strings.Join(parts, ", ")
 }
 
 // A Queue says how callers wait for a rule's limits: in order of arrival, nobody

@@ -514,3 +514,17 @@ func TestCheckAgreesWithTry(t *testing.T) {
 		}
 	})
 }
+
+func TestMatchInWords(t *testing.T) {
+	for want, m := range map[string]sluice.Match{
+		"every call": {},
+		"kind http or llm, tier not system nor premium": {
+			Is:  map[sluice.Dimension][]string{sluice.Kind: {"http", "llm"}},
+			Not: map[sluice.Dimension][]string{sluice.Tier: {"system", "premium"}},
+		},
+	} {
+		if got := m.String(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -52,7 +52,7 @@ func (a *Admin) viewRules(spark int) []ruleView {
 	for i := range p.Rules {
 		r := &p.Rules[i]
 		v := ruleView{
-			ID: r.ID, Match: matchText(&r.Match), Limits: limitTexts(r), GroupBy: groupTexts(r.GroupBy),
+			ID: r.ID, Match: r.Match.String(), Limits: limitTexts(r), GroupBy: groupTexts(r.GroupBy),
 			Shadow: r.Shadow, Source: r.Source, Waiting: waiting[r.ID], Held: held[r.ID],
 		}
 		if n, ok := keys[r.ID]; ok {
@@ -91,24 +91,6 @@ func byName(c tally.Counts) map[string]uint64 {
 		m[tally.Outcome(o).String()] = n
 	}
 	return m
-}
-
-// matchText says in words which calls a rule selects.
-func matchText(m *sluice.Match) string {
-	var parts []string
-	for _, name := range sluice.Dimensions() {
-		d, _ := sluice.ParseDimension(name)
-		if v := m.Is[d]; len(v) > 0 {
-			parts = append(parts, name+" "+strings.Join(v, " or "))
-		}
-		if v := m.Not[d]; len(v) > 0 {
-			parts = append(parts, name+" not "+strings.Join(v, " nor "))
-		}
-	}
-	if len(parts) == 0 {
-		return "every call"
-	}
-	return strings.Join(parts, ", ")
 }
 
 func limitTexts(r *sluice.Rule) []string {

@@ -195,7 +195,7 @@ func ruleLines(p *sluice.Policy) []ruleLine {
 	lines := []ruleLine{}
 	for i := range p.Rules {
 		r := &p.Rules[i]
-		l := ruleLine{ID: r.ID, Match: matchText(&r.Match), Queue: r.Queue != nil, Shadow: r.Shadow, Volatile: r.Volatile, Source: r.Source}
+		l := ruleLine{ID: r.ID, Match: r.Match.String(), Queue: r.Queue != nil, Shadow: r.Shadow, Volatile: r.Volatile, Source: r.Source}
 		for _, d := range r.GroupBy {
 			l.GroupBy = append(l.GroupBy, d.String())
 		}
@@ -235,22 +235,4 @@ func limitText(l sluice.Limit) string {
 		return l.Limit.String()
 	}
 	return l.Limit.String() + " " + string(l.Unit)
-}
-
-// matchText says which calls a rule is about.
-func matchText(m *sluice.Match) string {
-	var parts []string
-	for _, name := range sluice.Dimensions() {
-		d, _ := sluice.ParseDimension(name)
-		if v := m.Is[d]; len(v) > 0 {
-			parts = append(parts, name+" is "+strings.Join(v, " or "))
-		}
-		if v := m.Not[d]; len(v) > 0 {
-			parts = append(parts, name+" is not "+strings.Join(v, " or "))
-		}
-	}
-	if len(parts) == 0 {
-		return "anything"
-	}
-	return strings.Join(parts, ", ")
 }
