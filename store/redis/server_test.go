@@ -343,7 +343,7 @@ func TestFailover(t *testing.T) {
 	})
 	t.Run("a Sentinel names the new master", func(t *testing.T) {
 		master := redistest.Start(t, "--repl-diskless-sync-delay", "0")
-		replica := redistest.Start(t, "--replicaof", "127.0.0.1 "+master.Port)
+		replica := redistest.Replica(t, master)
 		sentinel := redistest.Sentinel(t, master)
 		eventually(t, 15*time.Second, "the Sentinel knows the replica", func() bool {
 			return strings.Contains(sentinel.Info("sentinel"), "slaves=1") && strings.Contains(master.Info("replication"), "state=online")

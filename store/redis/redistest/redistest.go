@@ -31,7 +31,9 @@ type Server struct {
 }
 
 // Start starts a server with these further arguments, such as "--requirepass", "x". It
-// skips the test where there is no redis-server, but fails it where CI is set.
+// skips the test where there is no redis-server, but fails it where CI is set. The
+// environment's REDIS_SERVER names another program to start, such as one of another
+// version.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
 	binary := find(t)
@@ -39,6 +41,12 @@ func Start(t testing.TB, args ...string) *Server {
 	s.args = append([]string{binary, "--port", s.Port}, append(s.args, args...)...)
 	s.Run()
 	return s
+}
+
+// Replica starts a server that follows master.
+func Replica(t testing.TB, master *Server) *Server {
+	t.Helper()
+	return Start(t, "--replicaof", "127.0.0.1", master.Port)
 }
 
 // Sentinel starts a Sentinel that watches master under the name "books", and takes it for
@@ -59,6 +67,9 @@ func Sentinel(t testing.TB, master *Server) *Server {
 
 func find(t testing.TB) string {
 	t.Helper()
+	if named := os.Getenv("REDIS_SERVER"); named != "" {
+		return named
+	}
 	binary, err := exec.LookPath("redis-server")
 	if err == nil {
 		return binary
