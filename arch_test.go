@@ -63,6 +63,7 @@ var rules = map[string][]ban{
 	"sim":                {{"cmd/...", "the simulation drives the library, not the command"}},
 	"deploy":             {noEngine},
 	"docs":               {noEngine},
+	"upstream":           surfaceBans(noEngine, noStores, noLedger, noConfig),
 	"internal/testcount": {noEngine, noOthers},
 }
 
