@@ -9,7 +9,7 @@ FUZZTIME ?= 30s
 # The race detector needs a C compiler.
 RACE := $(if $(shell command -v gcc),-race)
 
-.PHONY: help run test ci bench fuzz sim fmt fmt-check vet staticcheck generate examples bench-check services test-count
+.PHONY: help run test ci bench fuzz sim fmt fmt-check vet staticcheck generate examples bench-check services versions test-count
 
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -17,11 +17,11 @@ help: ## print this
 run: ## serve with the built-in configuration: :8080, and 127.0.0.1:9090 to look at
 	go run ./cmd/sluice serve
 
-test: ## all tests with the race detector; needs no network
-	go test $(RACE) -timeout 10m ./...
+test: ## all tests with the race detector; needs no network, and says what it left out
+	go test $(RACE) -timeout 20m -json ./... | go run ./internal/testcount
 
 ci: ## everything that has to pass, step by step
-	@.ci/steps services fmt-check vet staticcheck generate examples bench-check fuzz sim test-count
+	@.ci/steps services fmt-check vet staticcheck generate examples bench-check fuzz sim versions test-count
 
 bench: ## sluice beside its peers, as a table of ratios; QUICK=1 for two minutes
 	cd bench && go run ./cmd/table $(if $(QUICK),-quick)
@@ -58,8 +58,11 @@ examples: ## check every file of examples
 bench-check: ## the benchmarks compile and their table is right
 	cd bench && go test -run '^Test' ./...
 
-services: ## install the real servers and clients that tests drive (as root on Debian)
+services: ## install the real servers that tests drive (as root on Debian), and start each once
 	.ci/services
+
+versions: ## the suite of the Redis store on other versions: 6.2, 8.2, Valkey
+	.ci/versions
 
 # The race detector allocates by itself: what must not allocate is checked without it.
 test-count:

@@ -1,5 +1,5 @@
 // Command testcount reads what "go test -json" writes and prints what "go test"
-// would have, then one line with how many tests passed and failed:
+// would have, then why tests were skipped, and one line with how many passed and failed:
 //
 //	go test -json ./... | go run ./internal/testcount
 //
@@ -11,7 +11,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -24,6 +27,7 @@ func main() {
 		os.Exit(1)
 	}
 	fmt.Printf("== tests took %.0f s\n", time.Since(start).Seconds())
+	fmt.Print(c.leftOut())
 	fmt.Println(c)
 	if !c.good() {
 		os.Exit(1)
@@ -31,8 +35,12 @@ func main() {
 }
 
 // count is the outcome of a run. broken are packages that failed otherwise than by
-// a test: they did not build, or ended early.
-type count struct{ passed, failed, skipped, broken int }
+// a test: they did not build, or ended early. reasons are why tests were skipped, and how
+// many for each.
+type count struct {
+	passed, failed, skipped, broken int
+	reasons                         map[string]int
+}
 
 // String is the closing line.
 func (c count) String() string {
@@ -41,6 +49,15 @@ func (c count) String() string {
 		s += fmt.Sprintf(", %d skipped", c.skipped)
 	}
 	return s
+}
+
+// leftOut is a line for each reason to skip a test. Go test itself does not show them.
+func (c count) leftOut() string {
+	var s strings.Builder
+	for _, reason := range slices.Sorted(maps.Keys(c.reasons)) {
+		fmt.Fprintf(&s, "left out: %s (%d skipped)\n", reason, c.reasons[reason])
+	}
+	return s.String()
 }
 
 func (c count) good() bool { return c.failed+c.broken == 0 && c.passed > 0 }
@@ -62,6 +79,7 @@ type reader struct {
 
 func read(in io.Reader, out io.Writer) (count, error) {
 	r := reader{out: out, said: map[test]*strings.Builder{}, failures: map[string]int{}}
+	r.reasons = map[string]int{}
 	for events := json.NewDecoder(in); ; {
 		var e event
 		if err := events.Decode(&e); err == io.EOF {
@@ -115,6 +133,7 @@ func (r *reader) end(at test, action string) error {
 		r.passed++
 	case action == "skip":
 		r.skipped++
+		r.reasons[reason(said)]++
 	default:
 		r.failed++
 		r.failures[at.pkg]++
@@ -123,6 +142,19 @@ func (r *reader) end(at test, action string) error {
 		}
 	}
 	return nil
+}
+
+// logged is what a test says in a line of its own, such as "    a_test.go:7: no server".
+var logged = regexp.MustCompile(`(?m)^\s+\S+\.go:\d+: (.*)$`)
+
+// reason is the last that a skipped test has said.
+func reason(said *strings.Builder) string {
+	if said != nil {
+		if lines := logged.FindAllStringSubmatch(said.String(), -1); len(lines) > 0 {
+			return lines[len(lines)-1][1]
+		}
+	}
+	return "no reason given"
 }
 
 // endPackage is a package that failed. Tests without an outcome were running when

@@ -9,6 +9,7 @@ func TestRead(t *testing.T) {
 	for _, c := range []struct {
 		what, in string
 		printed  string
+		leftOut  string
 		line     string
 		good     bool
 	}{
@@ -40,13 +41,21 @@ func TestRead(t *testing.T) {
 			line:    "1 passed, 1 failed",
 		},
 		{
-			what: "a skipped test is told",
+			what: "a skipped test is told, and why",
 			in: `{"Action":"pass","Package":"p","Test":"TestA"}
+{"Action":"output","Package":"p","Test":"TestB","Output":"=== RUN   TestB\n"}
+{"Action":"output","Package":"p","Test":"TestB","Output":"    b_test.go:7: on port 1\n"}
+{"Action":"output","Package":"p","Test":"TestB","Output":"    b_test.go:9: there is no server\n"}
+{"Action":"output","Package":"p","Test":"TestB","Output":"--- SKIP: TestB (0.00s)\n"}
 {"Action":"skip","Package":"p","Test":"TestB"}
+{"Action":"output","Package":"p","Test":"TestC","Output":"    c_test.go:9: there is no server\n"}
+{"Action":"skip","Package":"p","Test":"TestC"}
+{"Action":"skip","Package":"p","Test":"TestD"}
 {"Action":"pass","Package":"p"}
 `,
-			line: "1 passed, 0 failed, 1 skipped",
-			good: true,
+			leftOut: "left out: no reason given (1 skipped)\nleft out: there is no server (2 skipped)\n",
+			line:    "1 passed, 0 failed, 3 skipped",
+			good:    true,
 		},
 		{
 			what: "a package without tests is no skipped test",
@@ -78,8 +87,9 @@ func TestRead(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if out.String() != c.printed || got.String() != c.line || got.good() != c.good {
-				t.Errorf("printed %q and %q, good %v\nwant    %q and %q, good %v", out.String(), got, got.good(), c.printed, c.line, c.good)
+			if out.String() != c.printed || got.leftOut() != c.leftOut || got.String() != c.line || got.good() != c.good {
+				t.Errorf("printed %q, %q and %q, good %v\nwant    %q, %q and %q, good %v",
+					out.String(), got.leftOut(), got, got.good(), c.printed, c.leftOut, c.line, c.good)
 			}
 		})
 	}
