@@ -107,6 +107,10 @@ type Command struct {
 	All   bool
 	// Levels asks for Result.Levels to be filled.
 	Levels bool
+	// Watch is for how long somebody stays interested in the cells that refuse a Take,
+	// beyond the wait they name. A store that processes share tells when units of theirs
+	// are given back until then. Others take no notice. Zero is nobody.
+	Watch limit.Micros
 }
 
 // A Status is how a Command ended.

@@ -12,9 +12,25 @@ end
 local function readcell(key, raw)
 	if not raw or raw == '' then return nil end
 	local at, used = unpack('<dd', raw, MARK + 1)
-	local c = {key = key, mark = sub(raw, 1, MARK), at = at, used = used, stored = true}
-	if #raw > PLAIN then c.log = readlog(key, raw) end
+	local watched = #raw >= WATCHED and unpack('<d', raw, PLAIN + 1) or 0
+	local c = {key = key, mark = sub(raw, 1, MARK), at = at, used = used, watched = watched, stored = true}
+	if string.byte(raw) == WINDOW then c.log = readlog(key, raw) end
 	return c
+end
+
+-- The names of cells of which those who watch them are told, when all is done.
+local told = {}
+
+-- Somebody was told that c refuses, and that may not be so any more.
+local function tell(c)
+	if c.watched <= now then return end
+	told[#told + 1] = sub(c.key, #PREFIX + 1)
+	c.watched, c.dirty = 0, true
+end
+
+-- A user may lack the right to publish; that must not undo what was done.
+local function publish()
+	if #told > 0 then redis.pcall('PUBLISH', PREFIX .. 'freed', concat(told)) end
 end
 
 -- The cell of step s, carried over to its limit if that has changed.
@@ -28,7 +44,7 @@ local function opencell(s, t)
 			c = readcell(key, call('GET', key))
 		end
 		if not c then
-			c = {key = key, mark = s.mark, at = 0, used = 0}
+			c = {key = key, mark = s.mark, at = 0, used = 0, watched = 0}
 			if s.kind == WINDOW then c.log = newlog(key) end
 		end
 		cells[key] = c
@@ -38,6 +54,7 @@ local function opencell(s, t)
 	if c.mark ~= s.mark then
 		convert(s, unpackmark(c.mark, 1), c, t, function() return newlog(key) end)
 		c.mark, c.dirty = s.mark, true
+		tell(c)
 	end
 	c.limit = s
 	return c
@@ -62,15 +79,15 @@ local function writecell(c)
 	local l, key = c.limit, c.key
 	local life = lifetime(l, c, now)
 	local plain = c.mark .. pack('<dd', c.at, c.used)
-	if not life then return call('SET', key, plain) end
+	if not life then return call('SET', key, plain .. tail(c.watched)) end
 	life = min(life + spare, MOST)
 	if life <= 0 then
 		if c.stored then call('DEL', key) end
 		return
 	end
 	local px = math.ceil(life / 1000)
-	if l.kind == WINDOW then return c.log:write(plain, px) end
-	call('SET', key, plain, 'PX', px)
+	if l.kind == WINDOW then return c.log:write(plain .. pack('<d', c.watched), px) end
+	call('SET', key, plain .. tail(c.watched), 'PX', px)
 end
 
 local function writecells()

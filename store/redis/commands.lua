@@ -31,6 +31,7 @@ end
 local function give(s, t, at, n)
 	local c = s.cell
 	c.dirty = true
+	if n > 0 then tell(c) end
 	n = min(max(n, -MOST), MOST)
 	if s.kind == WINDOW then return givewindow(s, c, t, at, n) end
 	givecell(s, c, t, n)
@@ -53,8 +54,20 @@ local function setfits(steps, set)
 	return true
 end
 
+-- Marks the cells that refuse, so that whoever gives back to them tells it.
+local function watchcells(steps, span)
+	for i = 1, #steps do
+		local s = steps[i]
+		local c, wait = s.cell, s.verdict
+		if s.set == 0 and wait >= 0 then
+			local watched = watch(c.watched, wait, span)
+			if watched ~= c.watched then c.watched, c.dirty = watched, true end
+		end
+	end
+end
+
 -- Takes every enforced step or none, then each shadow set that fits whole.
-local function decide(op, steps, t)
+local function decide(op, steps, t, span)
 	local status, all = DONE, true
 	for i = 1, #steps do
 		local s = steps[i]
@@ -64,6 +77,7 @@ local function decide(op, steps, t)
 			if s.set == 0 then status = REFUSED end
 		end
 	end
+	if op == TAKE and status == REFUSED and span > 0 then watchcells(steps, span) end
 	if op == TAKE and status == DONE then
 		for i = 1, #steps do
 			local s = steps[i]
@@ -83,7 +97,7 @@ end
 
 local function run(op, steps, t, at, used, delay)
 	for i = 1, #steps do steps[i].cell = opencell(steps[i], t) end
-	if op == TAKE or op == PEEK then return decide(op, steps, t) end
+	if op == TAKE or op == PEEK then return decide(op, steps, t, delay) end
 	if op == SETTLE and #used ~= 8 * #steps then return CONFLICT end
 	for i = 1, #steps do
 		local s = steps[i]
@@ -203,6 +217,7 @@ local function visit(op, cursor, pattern)
 				list[#list + 1] = sub(key, #PREFIX + 1) .. c.mark .. level(l, now)
 			elseif op == RESET and life and life > 0 then
 				call('DEL', key)
+				tell(c)
 				list[#list + 1] = ''
 			end
 		end
@@ -236,16 +251,16 @@ end
 -- A command of quick.lua that has to be looked at more closely, because the limit of a
 -- cell has changed.
 local function quickly(blob, k, out)
-	local n = string.byte(blob, 2)
+	local n, span = unpack('<Bd', blob, 2)
 	local steps = {}
 	for j = 1, n do
-		local pos = 3 + (j - 1) * WORKED
+		local pos = QUICKLY + (j - 1) * WORKED
 		local s = unpackmark(blob, pos)
 		local _, cost = unpack('<dd', blob, pos + MARK)
 		s.n, s.set, s.key, s.mark = cost / max(1, s.per), 0, KEYS[k + j - 1], sub(blob, pos, pos + MARK - 1)
 		steps[j] = s
 	end
-	run(TAKE, steps, now)
+	run(TAKE, steps, now, now, '', span)
 	for j = 1, n do
 		local s = steps[j]
 		out[#out + 1] = pack('<ddd', s.verdict, s.cell.at, s.cell.used)
@@ -254,7 +269,9 @@ local function quickly(blob, k, out)
 end
 
 if string.byte(ARGV[1]) >= RESET and string.byte(ARGV[1]) <= SCAN then
-	return pack('<i8', now) .. visit(string.byte(ARGV[1]), ARGV[2], ARGV[3])
+	local found = visit(string.byte(ARGV[1]), ARGV[2], ARGV[3])
+	publish()
+	return pack('<i8', now) .. found
 end
 local out, k = {pack('<i8', now)}, 1
 for i = 1, #ARGV do
@@ -268,4 +285,5 @@ for i = 1, #ARGV do
 	end
 end
 writecells()
+publish()
 return concat(out)

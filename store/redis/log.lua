@@ -1,7 +1,7 @@
 -- The log of a window, inside the value of its cell, so that a take reads and writes a
 -- few bytes of it however long it is. FORMAT.md draws it.
 
-local PLAIN, HEAD, ENTRY = 38, 42, 14
+local HEAD, ENTRY = 50, 14
 local NEAR = 600 -- so much of a value is read at once, and written at once
 
 local concat = table.concat
@@ -13,7 +13,7 @@ local function newlog(key) return setmetatable({key = key, raw = '', head = 0, n
 
 -- The log of a value of which raw is the beginning.
 local function readlog(key, raw)
-	local head, n = unpack('<HH', raw, PLAIN + 1)
+	local head, n = unpack('<HH', raw, WATCHED + 1)
 	return setmetatable({key = key, raw = raw, head = head, n = n}, Log)
 end
 

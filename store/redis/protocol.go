@@ -90,7 +90,11 @@ func readStep(b []byte) ledger.Step {
 // appendCommand writes cmd with these steps.
 func appendCommand(b []byte, cmd *ledger.Command, steps []ledger.Step, flags byte) []byte {
 	b = binary.LittleEndian.AppendUint16(append(b, byte(cmd.Op), flags), uint16(len(steps)))
-	b = append64(append64(b, int64(cmd.At)), int64(cmd.Delay))
+	span := cmd.Delay
+	if cmd.Op == ledger.Take {
+		span = cmd.Watch
+	}
+	b = append64(append64(b, int64(cmd.At)), int64(span))
 	if flags&flagRecord != 0 {
 		b = binary.LittleEndian.AppendUint64(b, cmd.Call)
 	}
@@ -138,7 +142,7 @@ const maxQuick = 16 // steps; more are compared with one another for too long
 
 // appendQuick writes a command that isQuick.
 func appendQuick(b []byte, cmd *ledger.Command) []byte {
-	b = append(b, opQuick, byte(len(cmd.Steps)))
+	b = appendDouble(append(b, opQuick, byte(len(cmd.Steps))), int64(cmd.Watch))
 	for i := range cmd.Steps {
 		s := &cmd.Steps[i]
 		l := s.Limit
