@@ -65,6 +65,7 @@ var rules = map[string][]ban{
 	"docs":               {noEngine},
 	"upstream":           surfaceBans(noEngine, noStores, noLedger, noConfig),
 	"internal/testcount": {noEngine, noOthers},
+	"internal/services":  {noEngine, noConfig},
 }
 
 // core is what a program gets that embeds sluice over the memory store.
