@@ -141,7 +141,7 @@ end
 local function finish(op, r, cmd, t)
 	local key = cmd.record
 	if op == TAKE then
-		r = {asked = cmd.asked, at = t, ended = 0, settled = 0, released = 0, steps = cmd.steps, used = ''}
+		r = {asked = cmd.asked, at = t, ended = cmd.brief and -1 or 0, settled = 0, released = 0, steps = cmd.steps, used = ''}
 		return writerecord(key, r, false)
 	end
 	if op == VOID or op == RELEASE and cmd.brief then

@@ -100,7 +100,7 @@ func explain(err error, o Options) error {
 		case strings.HasPrefix(text, "NOAUTH"), strings.Contains(text, "AUTH"):
 			return errors.New("redis: the server wants a password; put it into the URI as redis://:PASSWORD@host or redis://USER:PASSWORD@host")
 		case strings.HasPrefix(text, "NOPERM"):
-			return fmt.Errorf("redis: the user of the URI may not do what the store does; grant it ~%s* +evalsha +eval +hello +scan and the commands get, set, del, getrange, setrange, pexpire, time: %s", prefixOf(o), text)
+			return fmt.Errorf("redis: the user of the URI may not do what the store does; grant it ~%[1]s* &%[1]sfreed +evalsha +eval +hello +scan +subscribe +publish and the commands get, set, del, getrange, setrange, pexpire, time, hget, hgetall, hincrby, hdel: %[2]s", prefixOf(o), text)
 		}
 		return fmt.Errorf("redis: the server says: %s", text)
 	}

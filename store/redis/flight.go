@@ -134,13 +134,18 @@ func (s *Store) call(ctx context.Context, batch []*request) (string, error) {
 }
 
 func (s *Store) eval(ctx context.Context, keys, args []string) (string, error) {
+	return s.run(ctx, s.script, keys, args).ToString()
+}
+
+// run runs a script, of which it sends the text if the server does not know it.
+func (s *Store) run(ctx context.Context, what script, keys, args []string) rueidis.RedisResult {
 	n := int64(len(keys))
 	c := *s.client.Load()
-	text, err := c.Do(ctx, c.B().Evalsha().Sha1(s.script.sha).Numkeys(n).Key(keys...).Arg(args...).Build()).ToString()
-	if e, ok := rueidis.IsRedisErr(err); ok && e.IsNoScript() {
-		return c.Do(ctx, c.B().Eval().Script(s.script.text).Numkeys(n).Key(keys...).Arg(args...).Build()).ToString()
+	said := c.Do(ctx, c.B().Evalsha().Sha1(what.sha).Numkeys(n).Key(keys...).Arg(args...).Build())
+	if e, ok := rueidis.IsRedisErr(said.Error()); ok && e.IsNoScript() {
+		return c.Do(ctx, c.B().Eval().Script(what.text).Numkeys(n).Key(keys...).Arg(args...).Build())
 	}
-	return text, err
+	return said
 }
 
 // isFull reports whether the server refused to write because its memory is full. It

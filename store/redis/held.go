@@ -61,3 +61,17 @@ func (h *held) find(cmd *ledger.Command) ledger.ID {
 	}
 	return id
 }
+
+// none reports whether this process holds nothing.
+func (h *held) none() bool {
+	for i := range h.shards {
+		s := &h.shards[i]
+		s.mu.Lock()
+		n := len(s.ids)
+		s.mu.Unlock()
+		if n > 0 {
+			return false
+		}
+	}
+	return true
+}

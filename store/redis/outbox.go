@@ -27,9 +27,17 @@ func (o *outbox) start(s *Store) {
 	go o.run(ctx, s)
 }
 
-func (o *outbox) stop() {
+// stop sends what is still in the box, until ctx ends, and reports whether all of it has
+// arrived.
+func (o *outbox) stop(ctx context.Context, s *Store) bool {
 	o.quit()
 	<-o.ended
+	for ctx.Err() == nil && o.waiting() > 0 {
+		if !o.send(ctx, s) {
+			o.pause(ctx)
+		}
+	}
+	return o.waiting() == 0
 }
 
 // add puts what of r is to be sent again into the box.
@@ -69,22 +77,27 @@ func (o *outbox) run(ctx context.Context, s *Store) {
 			return
 		case <-o.wake:
 		}
-		for !o.empty() {
+		for ctx.Err() == nil && o.waiting() > 0 {
 			if s.breaker.isOpen() || !o.send(ctx, s) {
-				select {
-				case <-ctx.Done():
-					return
-				case <-time.After(probeEvery):
-				}
+				o.pause(ctx)
 			}
 		}
 	}
 }
 
-func (o *outbox) empty() bool {
+// pause waits until it is worth to try again, or ctx ends.
+func (o *outbox) pause(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(probeEvery):
+	}
+}
+
+// waiting is how much is in the box.
+func (o *outbox) waiting() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return len(o.list) == 0
+	return len(o.list)
 }
 
 // send sends a batch and reports whether it has arrived, or never can.

@@ -96,6 +96,9 @@ func (s *Store) write(r *request, cmd *ledger.Command) {
 		p.again = cmd.Op == ledger.Release || cmd.Op == ledger.Free || cmd.Op == ledger.Void
 	case cmd.Op == ledger.Take && hold(steps):
 		p.brief = anyID()
+		own := *cmd
+		own.Call = s.owner.id
+		cmd = &own
 	case cmd.Op == ledger.Release, cmd.Op == ledger.Free, cmd.Op == ledger.Void:
 		p.brief = s.held.find(cmd)
 		p.again = !p.brief.Zero() || cmd.Op == ledger.Void || hold(steps)
