@@ -69,6 +69,7 @@ type Controller struct {
 	room      waitingRoom
 	held      heldSlots
 	closed    atomic.Bool
+	deafen    func() // ends listening to the store; nil if it is no Waker
 }
 
 // Open returns a Controller for p on s. It reports everything that is wrong with p.
@@ -101,6 +102,7 @@ func Open(p *Policy, s Store, o Options) (*Controller, error) {
 		return nil, err
 	}
 	c.policy.Store(compiled)
+	c.listen()
 	return c, nil
 }
 
@@ -228,6 +230,9 @@ func (c *Controller) decide(ctx context.Context, call *Call, d *Decision, ticket
 		d.grant(0)
 		return true, nil
 	}
+	if n := len(turns); n > 0 {
+		d.watch = c.room.watch(turns[n-1], d)
+	}
 	ok, err := d.apply(ctx, ledger.Take)
 	if ok && p.maxHold {
 		d.startMaxHold()
@@ -313,6 +318,9 @@ func (c *Controller) Usage(ctx context.Context, identity string) ([]Level, error
 // Admissions can still be settled and released. It does not close the store.
 func (c *Controller) Close() error {
 	if c.closed.CompareAndSwap(false, true) {
+		if c.deafen != nil {
+			c.deafen()
+		}
 		c.wakeLines(nil)
 	}
 	return nil

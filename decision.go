@@ -36,6 +36,7 @@ type Decision struct {
 	levels  []Level
 	event   Event
 	waited  time.Duration
+	watch   limit.Micros // for how long to be told of the cells that refuse
 	pooled  bool
 	asked   Call // of a pooled Decision
 	fresh   bool // the last call was under another policy
@@ -93,7 +94,7 @@ func (d *Decision) reset(c *Controller, p *compiled) {
 	d.matched, d.steps, d.places, d.levels = d.matched[:0], d.steps[:0], d.places[:0], d.levels[:0]
 	d.echo.steps = d.echo.steps[:0]
 	d.taken, d.degraded, d.replayed = false, false, false
-	d.waited, d.behind, d.nsums = 0, nil, 0
+	d.waited, d.watch, d.behind, d.nsums = 0, 0, nil, 0
 	d.refused, d.failed, d.refusal.Reason = false, false, ReasonNone
 	d.res[0].Outcomes = d.res[0].Outcomes[:0]
 }
@@ -211,7 +212,7 @@ func (d *Decision) refusePermanent(reason Reason, rule string) {
 // refusal is filled in.
 func (d *Decision) apply(ctx context.Context, op ledger.Op) (bool, error) {
 	cmd, res := &d.cmd[0], &d.res[0]
-	cmd.Op, cmd.ID, cmd.Call, cmd.Steps, cmd.Levels = op, d.id, d.call, d.steps, d.WantLevels
+	cmd.Op, cmd.ID, cmd.Call, cmd.Steps, cmd.Levels, cmd.Watch = op, d.id, d.call, d.steps, d.WantLevels, d.watch
 	if err := d.books().Apply(ctx, d.cmd[:], d.res[:]); err != nil {
 		return d.storeFailed(ctx, op, err)
 	}

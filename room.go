@@ -18,6 +18,9 @@ type waitingRoom struct {
 	waiting int           // callers in all lines
 	most    int           // of them that there may be
 	lines   int           // with somebody in them
+	// watched finds the line whose head a cell may refuse; nil if the store is no Waker.
+	watched map[uint64]*waitLine
+	told    bool // the store tells what other processes give back
 }
 
 // lines are the lines of one rule. They outlive a reload.
@@ -35,6 +38,7 @@ type waitLine struct {
 	again  bool // and shall ask once more before it stops
 	timer  *time.Timer
 	due    time.Time // when the timer is to fire
+	cells  []uint64  // of the room's watched that lead here
 }
 
 func (r *waitingRoom) linesOf(rule string) *lines {
@@ -165,6 +169,7 @@ func (r *waitingRoom) close(l *waitLine) {
 	if l.timer != nil {
 		l.timer.Stop()
 	}
+	r.unwatch(l)
 }
 
 // Waiting returns how many callers stand in line, by the rule they wait for.

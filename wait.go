@@ -178,7 +178,7 @@ func (c *Controller) ask(l *waitLine) {
 // askAgain is how long the head of a line waits for a release that nobody may tell it
 // of: one in another process, or of a key that shares a cell with its own. The heads of
 // more than manyLines lines wait longer, so that together they ask the store no more
-// often than those: 5000 times a second.
+// often than those: 5000 times a second. A store that is a Waker tells of releases.
 const (
 	askAgain  = 200 * time.Millisecond
 	manyLines = 1000
@@ -189,7 +189,7 @@ const (
 func (l *waitLine) arm(c *Controller, wait limit.Micros) {
 	after := wait.Duration()
 	if wait == 0 {
-		after = max(askAgain, askAgain/manyLines*time.Duration(c.room.lines))
+		after = c.room.askAfter()
 	}
 	l.due = time.Now().Add(after)
 	if l.timer == nil {

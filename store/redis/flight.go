@@ -192,5 +192,6 @@ func (s *Store) probe(ctx context.Context) error {
 func (s *Store) reconnect(ctx context.Context) {
 	if client, err := s.dial(ctx); err == nil {
 		(*s.client.Swap(&client)).Close()
+		s.channel.renew()
 	}
 }

@@ -100,6 +100,7 @@ type Store struct {
 	breaker breaker
 	outbox  outbox
 	held    held
+	channel channel
 	owner   owner
 	figures atomic.Pointer[Figures]
 	closed  atomic.Bool
@@ -145,6 +146,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	s.breaker.start(s)
 	s.outbox.start(s)
+	s.channel.start(s)
 	err = s.probe(ctx)
 	if err == nil {
 		err = s.round(ctx) // before anything is taken, so that the others know of it
@@ -167,6 +169,7 @@ func (s *Store) Close() error {
 	if !s.closed.CompareAndSwap(false, true) {
 		return nil
 	}
+	s.channel.stop()
 	s.breaker.stop()
 	s.stopRounds()
 	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
