@@ -101,7 +101,7 @@ func (d *Decision) renew() {
 		if !ok {
 			continue
 		}
-		now := at.limit.Limit
+		now := at.limit.step.Limit
 		if d.local {
 			now = at.limit.share
 		}

@@ -40,6 +40,9 @@ type LimitExplanation struct {
 	Text  string // such as "10/s burst 20"
 	Cost  int64  // units the call takes
 	Level Level  // before the call
+	// Lease says how units are taken ahead, such as "at most 50 ahead, for 1s; under load at
+	// least 93% pass". Empty if every call asks the store.
+	Lease string
 }
 
 // Check says what would happen to call, and takes nothing. Callers in line are not
@@ -76,7 +79,7 @@ func (d *Decision) explain(r *rule, call *Call) RuleExplanation {
 		if at.rule != r {
 			continue
 		}
-		l := LimitExplanation{Text: at.limit.String(), Cost: d.steps[i].N}
+		l := LimitExplanation{Text: at.limit.String(), Cost: d.steps[i].N, Lease: at.limit.lease}
 		if i < len(d.levels) {
 			l.Level = d.levels[i]
 			x.Refused = x.Refused || l.Level.Refused

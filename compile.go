@@ -58,6 +58,7 @@ type ruleLimit struct {
 	limit.Limit
 	// share is this process's part of it, for rules that fail local.
 	share limit.Limit
+	lease string // how units of it are taken ahead, in words; empty if they are not
 	name  string
 	unit  Unit
 	salt  uint64
@@ -126,6 +127,9 @@ func (c *Controller) compileRule(src *Rule, order int) (*rule, error) {
 	if len(src.Limits) == 0 {
 		return nil, errors.New("no limits; a rule without one would do nothing")
 	}
+	if src.Lease < 0 || src.Lease > limit.MaxLease {
+		return nil, fmt.Errorf("a lease of %d%% is none; at most %d%% of a limit can be given up", src.Lease, limit.MaxLease)
+	}
 	if len(src.GroupBy) > maxGroupBy {
 		return nil, fmt.Errorf("groups by %d dimensions; at most %d", len(src.GroupBy), maxGroupBy)
 	}
@@ -170,6 +174,11 @@ func (r *rule) compileLimits(c *Controller) error {
 			return fmt.Errorf("two limits are called %q; give them names", n.name)
 		}
 		names[n.name] = true
+		n.step = ledger.Step{Limit: l.Limit, Keep: r.Settle == Keep, Volatile: r.Volatile}
+		if lease, ok := l.Lease(r.Lease); ok && c.leases && !r.Shadow {
+			n.step.Limit, n.step.Part, n.step.Lease = lease.Limit, uint8(lease.Part), lease.For
+			n.lease = lease.String()
+		}
 		n.salt = c.hash.sum("limit\x00" + r.ID + "\x00" + n.name).lo
 		if l.Kind == limit.KindPace {
 			r.pace = max(r.pace, l.Per)
@@ -294,10 +303,7 @@ func (p *compiled) add(r *rule) {
 	p.maxHold = p.maxHold || r.MaxHold > 0
 	for i := range r.limits {
 		l := &r.limits[i]
-		l.step = ledger.Step{
-			Limit: l.Limit, Set: r.set, Keep: r.Settle == Keep,
-			Volatile: r.Volatile, Pool: l.salt,
-		}
+		l.step.Set, l.step.Pool = r.set, l.salt
 		p.pools[l.salt] = place{r, l}
 	}
 }

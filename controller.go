@@ -60,6 +60,7 @@ type Controller struct {
 	store   Store
 	local   Store // of shares; nil is none
 	parts   int64 // of a limit, of which this process has one
+	leases  bool  // the store takes units ahead
 	observe func(*Event)
 	logger  *slog.Logger
 	hash    hasher
@@ -82,6 +83,7 @@ func Open(p *Policy, s Store, o Options) (*Controller, error) {
 		store: s, local: o.Shares, parts: max(1, int64(o.Processes)), observe: o.Observe, logger: o.Logger, hash: newHasher(o.KeySecret),
 		room: waitingRoom{rules: make(map[string]*lines), most: o.MaxWaiting},
 	}
+	_, c.leases = s.(Lessor)
 	if c.logger == nil {
 		c.logger = slog.New(slog.DiscardHandler)
 	}

@@ -15,6 +15,13 @@ type Keeper interface {
 	Keep(owners []ledger.Owner) error
 }
 
+// A Lessor is a Store that takes units ahead of need, as store/lease does. Under any other
+// a rule's Lease is not heeded.
+type Lessor interface {
+	// Leased returns how many keys have units ahead.
+	Leased() int
+}
+
 // tellKeeper tells a store that keeps books which limits p has.
 func (c *Controller) tellKeeper(p *compiled) error {
 	k, ok := c.store.(Keeper)
@@ -41,7 +48,7 @@ func (p *compiled) owners() []ledger.Owner {
 		for i := range r.limits {
 			l := &r.limits[i]
 			owners = append(owners, ledger.Owner{
-				Pool: l.salt, Rule: r.ID, Name: l.name, Group: strings.Join(group, ","), Limit: l.Limit,
+				Pool: l.salt, Rule: r.ID, Name: l.name, Group: strings.Join(group, ","), Limit: l.step.Limit,
 			})
 		}
 	}

@@ -60,6 +60,12 @@ type Rule struct {
 	// OnStoreError says what happens to a call when the store does not answer.
 	OnStoreError FailMode
 
+	// Lease is how many percent of the rule's limits may be given up, at most
+	// [limit.MaxLease], so that most calls need not ask the store: see [limit.Lease], and
+	// store/lease, without which it is not heeded. Zero asks for every call. So do rules
+	// with Shadow, and limits that cannot be leased.
+	Lease int
+
 	// Volatile state may be lost in a crash; a durable store need not wait for its disk.
 	Volatile bool
 

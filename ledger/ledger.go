@@ -72,6 +72,13 @@ type Step struct {
 	Keep bool
 	// Volatile state may be lost in a crash: a durable store need not write it.
 	Volatile bool
+	// Part and Lease are those of a [limit.Lease] by whose limit the step is counted: a
+	// store that leases may answer with units that it has taken ahead. Zero is never.
+	Part  uint8
+	Lease limit.Micros
+	// At is when a step was taken whose units had been taken ahead: it stands in for
+	// Command.At. A store that leases sets it and heeds it; others see zero.
+	At limit.Micros
 	// Pool is the hash of rule and limit without the caller. A store that has no room
 	// for a new key takes from a cell of the pool instead and puts that cell's key in
 	// place of Key; Settle and Release of the grant must carry the step as it came back.
