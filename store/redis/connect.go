@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 	"time"
 
@@ -84,39 +83,4 @@ func checkServer(ctx context.Context, client rueidis.Client) error {
 		return fmt.Errorf("redis: the server is Redis %s; %d.0 is the oldest that works", text, oldest)
 	}
 	return nil
-}
-
-// explain turns what a client or server says at the start into one line for the person
-// who wrote the URI.
-func explain(err error, o Options) error {
-	if err == nil || strings.HasPrefix(err.Error(), "redis: ") {
-		return err
-	}
-	if e, ok := rueidis.IsRedisErr(err); ok {
-		text := e.Error()
-		switch {
-		case strings.HasPrefix(text, "WRONGPASS"), strings.Contains(text, "invalid password"):
-			return errors.New("redis: the server refuses the user or the password of the URI")
-		case strings.HasPrefix(text, "NOAUTH"), strings.Contains(text, "AUTH"):
-			return errors.New("redis: the server wants a password; put it into the URI as redis://:PASSWORD@host or redis://USER:PASSWORD@host")
-		case strings.HasPrefix(text, "NOPERM"):
-			return fmt.Errorf("redis: the user of the URI may not do what the store does; grant it ~%[1]s* &%[1]sfreed +evalsha +eval +hello +scan +subscribe +publish and the commands get, set, del, getrange, setrange, pexpire, time, hget, hgetall, hincrby, hdel: %[2]s", prefixOf(o), text)
-		}
-		return fmt.Errorf("redis: the server says: %s", text)
-	}
-	var network net.Error
-	switch {
-	case errors.As(err, &network) && network.Timeout(), errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("redis: nothing answers in time: %w", err)
-	case errors.As(err, &network):
-		return fmt.Errorf("redis: no connection: %w; is the server running, and the port right?", err)
-	}
-	return fmt.Errorf("redis: %w", err)
-}
-
-func prefixOf(o Options) string {
-	if o.Prefix == "" {
-		return "sluice:"
-	}
-	return o.Prefix
 }

@@ -205,7 +205,8 @@ func (s *Store) startRounds(every time.Duration) {
 			case <-tick.C:
 			}
 			bounded, cancel := context.WithTimeout(ctx, roundWait)
-			if s.round(bounded) == nil { // the breaker tells of a server that is down
+			err := s.round(bounded)
+			if s.breaker.note(err); err == nil {
 				s.lookAround(bounded)
 			}
 			cancel()

@@ -66,9 +66,31 @@ func TestTLS(t *testing.T) {
 			t.Errorf("%+v, %v", res, err)
 		}
 	})
-	t.Run("one that nobody vouches for", func(t *testing.T) {
-		if _, err := redis.Open(context.Background(), redis.Options{URI: uri}); err == nil || !strings.Contains(err.Error(), "certificate") {
-			t.Errorf("told %v", err)
-		}
-	})
+	strict := redistest.FreePort(t)
+	redistest.Start(t, "--tls-port", strict, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert)
+	plain := redistest.Start(t)
+	trusted := &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	named := &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12, ServerName: "books.example"}
+	for _, c := range []struct {
+		name, uri string
+		tls       *tls.Config
+		want      string
+	}{
+		{"one that nobody vouches for", uri, nil, "from an authority that is not trusted"},
+		{"one for another name", uri, named, "is for another name"},
+		{"no TLS where it is wanted", "redis://127.0.0.1:" + port, nil, "write rediss:// instead of redis://"},
+		{"TLS where there is none", "rediss://" + plain.Addr, trusted, "write redis:// instead of rediss://"},
+		{"no certificate where one is wanted", "rediss://127.0.0.1:" + strict, trusted, "does it want a certificate"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, err := redis.Open(context.Background(), redis.Options{URI: c.uri, TLS: c.tls})
+			if err == nil {
+				s.Close()
+				t.Fatal("it was opened")
+			}
+			if text := err.Error(); !strings.Contains(text, c.want) || !strings.HasPrefix(text, "redis: ") || strings.Contains(text, "\n") {
+				t.Errorf("told %q, want something with %q", text, c.want)
+			}
+		})
+	}
 }
