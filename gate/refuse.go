@@ -44,6 +44,9 @@ func (v *visit) answers() *answers {
 // answer with status 429 or 503 comes from somebody behind who knows better: it passes
 // as it is.
 func (v *visit) tell(h http.Header, status int) {
+	if v.passed.Degraded() {
+		v.answers().MarkDegraded(h)
+	}
 	if len(v.levels) == 0 || status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
 		return
 	}

@@ -24,6 +24,19 @@ func (w *Writer) Annotate(h http.Header, levels []sluice.Level, now time.Time) {
 	w.setFields(h, report{levels: levels, now: now})
 }
 
+// degraded is the field of answers to calls that were decided without the store.
+const degraded = "X-Ratelimit-Degraded"
+
+var isTrue = []string{"true"}
+
+// MarkDegraded says in h that the store did not answer, and that the call was decided by
+// its rules' OnStoreError. It does nothing if the Writer writes no fields at all.
+func (w *Writer) MarkDegraded(h http.Header) {
+	if len(w.families) > 0 {
+		h[degraded] = isTrue
+	}
+}
+
 // A report is what fields tell.
 type report struct {
 	levels  []sluice.Level

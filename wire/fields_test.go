@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -327,13 +329,38 @@ func TestRefusalFields(t *testing.T) {
 		{"for good", &sluice.Refusal{Reason: sluice.ReasonDenied, Permanent: true, Levels: []sluice.Level{{Rule: "z", Kind: algorithm.KindBucket, Refused: true}}}, map[string]string{
 			"Retry-After": "", "X-RateLimit-Limit": "0", "X-RateLimit-Reset": "", "RateLimit": `"z";r=0`,
 		}},
-		{"2.8 a failed store has no fields", &sluice.Refusal{Reason: sluice.ReasonStore}, map[string]string{"RateLimit": "", "X-RateLimit-Remaining": ""}},
+		{"2.8 a failed store has no fields", &sluice.Refusal{Reason: sluice.ReasonStore}, map[string]string{
+			"RateLimit": "", "X-RateLimit-Remaining": "", "X-RateLimit-Degraded": "",
+		}},
+		{"P-040 but for that it failed", &sluice.Refusal{Reason: sluice.ReasonStore, Degraded: true}, map[string]string{
+			"RateLimit": "", "X-RateLimit-Remaining": "", "X-RateLimit-Degraded": "true",
+		}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			check(t, refuse(t, Options{}, nil, tt.ref).Header, tt.want)
 		})
 	}
+}
+
+func TestDegraded(t *testing.T) {
+	ref := &sluice.Refusal{Reason: sluice.ReasonStore, Rule: "far", Degraded: true}
+	t.Run("P-040 in every body", func(t *testing.T) {
+		body, err := io.ReadAll(refuse(t, Options{}, nil, ref).Body)
+		if err != nil || !strings.Contains(string(body), `,"degraded":true}`) {
+			t.Errorf("%s, %v", body, err)
+		}
+		if got := refuseRPC(t, RPC{Read: true, IDs: []json.RawMessage{[]byte("1")}}, ref).Body.String(); !strings.Contains(got, `,"degraded":true}}}`) {
+			t.Errorf("%s", got)
+		}
+	})
+	t.Run("nothing where there are no fields", func(t *testing.T) {
+		h := http.Header{}
+		mustNew(t, Options{Families: []Family{}}).MarkDegraded(h)
+		if len(h) > 0 {
+			t.Errorf("%v", h)
+		}
+	})
 }
 
 func TestEpochRoundsUp(t *testing.T) {

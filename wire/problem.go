@@ -122,6 +122,9 @@ func (w *Writer) appendProblem(b []byte, r *http.Request, ref *sluice.Refusal, s
 		b = append(b, `,"retry-after-ms":`...)
 		b = strconv.AppendInt(b, ceil(wait, time.Millisecond), 10)
 	}
+	if ref.Degraded {
+		b = append(b, `,"degraded":true`...)
+	}
 	return append(b, '}', '\n')
 }
 

@@ -141,5 +141,8 @@ func (rpc *RPC) appendError(b []byte, id json.RawMessage, ref *sluice.Refusal, w
 		b = append(b, `,"retryAfterMs":`...)
 		b = strconv.AppendInt(b, ceil(wait, time.Millisecond), 10)
 	}
+	if ref.Degraded {
+		b = append(b, `,"degraded":true`...)
+	}
 	return append(b, "}}}"...)
 }

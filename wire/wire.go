@@ -17,6 +17,9 @@
 // admitted, and when the call would pass, if it was refused; always rounded up.
 // The t of RateLimit is when at least one more unit comes back. Shadow rules and
 // cooldowns are not told.
+//
+// A call that was decided without the store, admitted or refused, has X-RateLimit-Degraded: true,
+// and the body of its refusal a member degraded.
 package wire
 
 import (
@@ -123,6 +126,9 @@ func (w *Writer) head(h http.Header, r *http.Request, ref *sluice.Refusal, wait 
 	delete(h, "Expires")
 	h["Cache-Control"] = noStore
 	w.cors.allow(h, r, w.expose)
+	if ref.Degraded {
+		w.MarkDegraded(h)
+	}
 	w.setFields(h, report{levels: ref.Levels, now: time.Now(), refused: true, wait: wait})
 }
 
