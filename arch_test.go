@@ -21,7 +21,7 @@ type ban struct{ path, why string }
 const others = "other modules"
 
 // surfaces are the protocols in front of admission.
-var surfaces = []string{"gate/...", "admin/..."}
+var surfaces = []string{"gate/...", "llm/...", "admin/..."}
 
 var (
 	noOthers  = ban{others, "the core is embedded: who imports it compiles the standard library and nothing else"}
@@ -54,6 +54,7 @@ var rules = map[string][]ban{
 	"store/memory":       surfaceBans(noOthers, noEngine, noConfig, noNetwork, ban{"store/storetest/...", "the contract is for tests"}),
 	"store/file":         surfaceBans(noEngine, noConfig, noNetwork, ban{"store/storetest/...", "the contract is for tests"}),
 	"store/redis":        surfaceBans(noEngine, noConfig, ban{"store/storetest/...", "the contract is for tests"}),
+	"store/lease":        surfaceBans(noOthers, noEngine, noConfig, noNetwork, ban{"store/...", "it stands around any store and knows none"}),
 	"store/storetest":    surfaceBans(noConfig, ban{"store/memory/...", "the contract knows no store, or it would describe that one"}),
 	"config":             surfaceBans(noStores, noLedger, ban{"net/http", "configuration is read before anything serves"}),
 	"wire":               surfaceBans(noStores, noLedger, noConfig),
@@ -63,6 +64,7 @@ var rules = map[string][]ban{
 	"sim":                {{"cmd/...", "the simulation drives the library, not the command"}},
 	"deploy":             {noEngine},
 	"docs":               {noEngine},
+	"llm/dialect":        surfaceBans(noEngine, noStores, noLedger, noConfig, noClock),
 	"upstream":           surfaceBans(noEngine, noStores, noLedger, noConfig),
 	"internal/testcount": {noEngine, noOthers},
 	"internal/services":  {noEngine, noConfig},
