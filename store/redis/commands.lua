@@ -248,42 +248,48 @@ local function answer(op, cmd, t)
 	return concat(parts)
 end
 
--- A command of quick.lua that has to be looked at more closely, because the limit of a
--- cell has changed.
-local function quickly(blob, k, out)
-	local n, span = unpack('<Bd', blob, 2)
-	local steps = {}
-	for j = 1, n do
-		local pos = QUICKLY + (j - 1) * WORKED
-		local s = unpackmark(blob, pos)
-		local _, cost = unpack('<dd', blob, pos + MARK)
-		s.n, s.set, s.key, s.mark = cost / max(1, s.per), 0, KEYS[k + j - 1], sub(blob, pos, pos + MARK - 1)
-		steps[j] = s
+-- A call of quick.lua that has to be looked at more closely, because the limit of a cell
+-- has changed.
+local function closely(blob)
+	local count, pos = unpack('<H', blob, 2)
+	local limits, steps, out = {}, {}, {pack('<i8', now)}
+	for l = 0, count - 1 do
+		limits[l], pos = sub(blob, pos, pos + WORKED - 1), pos + WORKED
 	end
-	run(TAKE, steps, now, now, '', span)
-	for j = 1, n do
-		local s = steps[j]
-		out[#out + 1] = pack('<ddd', s.verdict, s.cell.at, s.cell.used)
+	while pos <= #blob do
+		local i, l, more
+		i, l, more, pos = unpack('<HHB', blob, pos)
+		local s = unpackmark(limits[l], 1)
+		local _, cost, _, _, span = unpack('<ddddd', limits[l], MARK + 1)
+		s.n, s.set, s.key, s.mark = cost / max(1, s.per), 0, KEYS[i + 1], sub(limits[l], 1, MARK)
+		steps[#steps + 1] = s
+		if more == 0 then
+			run(TAKE, steps, now, now, '', span)
+			for _, s in ipairs(steps) do out[#out + 1] = pack('<ddd', s.verdict, s.cell.at, s.cell.used) end
+			steps = {}
+		end
 	end
-	return k + n
+	return concat(out)
 end
 
-if string.byte(ARGV[1]) >= RESET and string.byte(ARGV[1]) <= SCAN then
-	local found = visit(string.byte(ARGV[1]), ARGV[2], ARGV[3])
+if byte(ARGV[1]) >= RESET and byte(ARGV[1]) <= SCAN then
+	local found = visit(byte(ARGV[1]), ARGV[2], ARGV[3])
 	publish()
 	return pack('<i8', now) .. found
 end
-local out, k = {pack('<i8', now)}, 1
-for i = 1, #ARGV do
-	local op, cmd = string.byte(ARGV[i]), nil
-	if op == QUICK then
-		k = quickly(ARGV[i], k, out)
-	else
+
+local function each()
+	local out, k = {pack('<i8', now)}, 1
+	for i = 1, #ARGV do
+		local cmd
 		cmd, k = readcommand(ARGV[i], k)
-		local answered = answer(op, cmd, now)
+		local answered = answer(byte(ARGV[i]), cmd, now)
 		out[#out + 1] = pack('<I4', #answered) .. answered
 	end
+	return concat(out)
 end
+
+local answered = byte(ARGV[1]) == QUICK and closely(ARGV[1]) or each()
 writecells()
 publish()
-return concat(out)
+return answered

@@ -32,7 +32,7 @@ type lane struct {
 // laneOf returns the lane of r. A script call all of whose commands are quick ones is
 // cheaper.
 func (s *Store) laneOf(r *request) *lane {
-	if r.quick {
+	if r.quick() {
 		return &s.lanes[0]
 	}
 	return &s.lanes[1]
@@ -116,6 +116,9 @@ func (s *Store) fly(batch []*request) {
 
 // call sends a script call, and the script itself if the server does not know it.
 func (s *Store) call(ctx context.Context, batch []*request) (string, error) {
+	if batch[0].quick() {
+		return s.callQuick(ctx, batch)
+	}
 	keys, args := 0, 0
 	for _, r := range batch {
 		keys += len(r.keys)

@@ -109,54 +109,6 @@ func appendCommand(b []byte, cmd *ledger.Command, steps []ledger.Step, flags byt
 	return b
 }
 
-// isQuick reports whether the script can carry out cmd without setting up all of itself:
-// a Take that leaves no record, whose verdicts depend on debts alone.
-func isQuick(cmd *ledger.Command) bool {
-	if cmd.Op != ledger.Take || !cmd.ID.Zero() || len(cmd.Steps) == 0 || len(cmd.Steps) > maxQuick {
-		return false
-	}
-	for i := range cmd.Steps {
-		s := &cmd.Steps[i]
-		switch l := s.Limit; l.Kind {
-		case limit.KindBucket, limit.KindPace:
-			if s.N <= 0 || s.N > l.Capacity() || l.Validate() != nil {
-				return false
-			}
-		case limit.KindCooldown:
-		default:
-			return false
-		}
-		for j := range i {
-			if cmd.Steps[j].Key == s.Key {
-				return false
-			}
-		}
-		if s.Set != 0 {
-			return false
-		}
-	}
-	return true
-}
-
-const maxQuick = 16 // steps; more are compared with one another for too long
-
-// appendQuick writes a command that isQuick.
-func appendQuick(b []byte, cmd *ledger.Command) []byte {
-	b = appendDouble(append(b, opQuick, byte(len(cmd.Steps))), int64(cmd.Watch))
-	for i := range cmd.Steps {
-		s := &cmd.Steps[i]
-		l := s.Limit
-		rate, ceiling, span := l.Terms()
-		cost := int64(0)
-		if l.Kind != limit.KindCooldown {
-			cost = s.N * int64(l.Per)
-		}
-		b = appendDouble(appendDouble(appendLimit(b, l), rate), cost)
-		b = appendDouble(appendDouble(b, ceiling), int64(span))
-	}
-	return b
-}
-
 // errAnswer is returned when a server answers what no script of ours does.
 var errAnswer = errors.New("redis: the server gave an answer that cannot be read; does another program use the prefix of our keys?")
 
@@ -176,30 +128,6 @@ func (r *reader) take(n int) []byte {
 	b := r.rest[:n]
 	r.rest = r.rest[n:]
 	return b
-}
-
-// readQuick reads what became of cmd, which isQuick.
-func (r *reader) readQuick(cmd *ledger.Command, res *ledger.Result) {
-	all := r.rest
-	for range cmd.Steps {
-		if wait := readDouble(r.take(levelLen)); wait != -1 {
-			res.Status = ledger.Refused
-		}
-	}
-	if r.bad {
-		return
-	}
-	for i := range cmd.Steps {
-		b := all[i*levelLen:]
-		if res.Status == ledger.Refused {
-			wait := readDouble(b)
-			res.Outcomes = append(res.Outcomes, limit.Verdict{OK: wait == -1, Wait: limit.Micros(max(0, wait))})
-		}
-		if cmd.Levels {
-			cell := limit.Cell{At: limit.Micros(readDouble(b[8:])), Used: readDouble(b[16:])}
-			res.Levels = append(res.Levels, cmd.Steps[i].Limit.Level(&cell, res.At))
-		}
-	}
 }
 
 // readAnswer reads what became of cmd into res, which was started at the time of the

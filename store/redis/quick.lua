@@ -1,18 +1,19 @@
 -- The common call: takes of buckets, paces and cooldowns by callers without an ID. It does
 -- what the rest of the program does, to the digit, and is done before the rest is even
--- set up. The client has worked out what does not depend on the cell:
+-- set up. The client has sorted the call: each cell is one of KEYS, each limit is said once,
+-- with what does not depend on the cell:
 --
 --	rate     credits that a microsecond pays back
 --	cost     credits of the take
 --	ceiling  what a cell may owe after it, tolerance included
 --	ahead    how far ahead a stamp may lie
---
--- The first number of a command is how long those whom it refuses want to be told.
+--	span     how long those who are refused want to be told
 
-local QUICK, QUICKLY = 10, 11 -- the op, and where the steps begin
-local MARK, WORKED = 22, 54 -- bytes of a limit, and of a step
+local QUICK = 10
+local MARK, WORKED = 22, 62 -- bytes of a limit, and of one with these
 local PLAIN, WATCHED = 38, 46 -- of a cell, and of one with the time until which it is watched
-local call, pack, unpack, sub = redis.call, struct.pack, struct.unpack, string.sub
+local spread = unpack
+local call, pack, unpack, sub, byte = redis.call, struct.pack, struct.unpack, string.sub, string.byte
 
 -- The time until which a cell is watched that refuses for wait: at least for span longer,
 -- and for twice that if it has to be written anyway.
@@ -25,78 +26,81 @@ end
 local function tail(watched) return watched > now and pack('<d', watched) or '' end
 
 local function quick()
-	local cells, dirty = {}, {} -- a cell is at, used, mark, rate, whether it is stored, and watched
-	local waits, costs, named = {}, {}, {}
-	local out, k = {pack('<i8', now)}, 0
-	for i = 1, #ARGV do
-		local blob = ARGV[i]
-		local op, n = string.byte(blob, 1, 2)
-		if op ~= QUICK then return end
-		local span, all, pos = unpack('<d', blob, 3), true, QUICKLY
-		for j = 1, n do
-			local key, mark = KEYS[k + j], sub(blob, pos, pos + MARK - 1)
-			local rate, cost, ceiling, ahead = unpack('<dddd', blob, pos + MARK)
-			pos = pos + WORKED
-			local c = cells[key]
-			if not c then
-				local raw = call('GET', key)
-				if raw then
-					if sub(raw, 1, MARK) ~= mark then return end
-					local at, used = unpack('<dd', raw, MARK + 1)
-					local watched = #raw >= WATCHED and unpack('<d', raw, PLAIN + 1) or 0
-					c = {at, used, mark, rate, true, watched}
-				else
-					c = {now, 0, mark, rate, false, 0}
-				end
-				cells[key] = c
-			elseif c[3] ~= mark then
-				return
-			end
-			local at, used = c[1], c[2]
-			if at < now then
-				used = used - (now - at) * rate
-				c[1], c[2] = now, used > 0 and used or 0
-			elseif at - now > ahead then
-				c[1] = now
-				if not dirty[key] then dirty[key], dirty[#dirty + 1] = true, key end
-			end
-			local over = c[2] + cost - ceiling
-			local wait = -1
-			if over > 0 then
-				local part = math.fmod(over, rate)
-				wait = part == 0 and over / rate or (over - part) / rate + 1
-				all = false
-				local watched = span > 0 and watch(c[6], wait, span) or c[6]
-				if watched ~= c[6] then
-					c[6] = watched
-					if not dirty[key] then dirty[key], dirty[#dirty + 1] = true, key end
-				end
-			end
-			named[j], costs[j], waits[j] = key, cost, wait
-		end
-		for j = 1, n do
-			local key = named[j]
-			local c = cells[key]
-			if all and costs[j] > 0 then
-				c[2] = c[2] + costs[j]
-				if not dirty[key] then dirty[key], dirty[#dirty + 1] = true, key end
-			end
-			out[#out + 1] = pack('<ddd', waits[j], c[1], c[2])
-		end
-		k = k + n
+	local blob = ARGV[1]
+	local op, low, high = byte(blob, 1, 3)
+	if op ~= QUICK then return end
+	local marks, rates, costs, ceilings, aheads, spans, start = {}, {}, {}, {}, {}, {}, 4
+	for l = 0, low + 256 * high - 1 do
+		marks[l], rates[l], costs[l], ceilings[l], aheads[l], spans[l], start = unpack('<c22ddddd', blob, start)
 	end
-	for i = 1, #dirty do
-		local key = dirty[i]
-		local c = cells[key]
-		local at, used = c[1], c[2]
-		if used > 0 or spare > 0 then
-			local life = at - now + used / c[4] + spare
-			call('SET', key, pack('<c22dd', c[3], at, used) .. tail(c[6]), 'PX', math.ceil(life / 1000))
-		elseif c[5] then
-			call('DEL', key)
+	local values = call('MGET', spread(KEYS))
+	local ats, debts, under, watches, dirty = {}, {}, {}, {}, {} -- of the cells; under is the limit
+	local cell, lim, owed, waits, n, all = {}, {}, {}, {}, 0, true -- of the steps of one command
+	local out, o = {}, 0
+	for pos = start, #blob, 5 do
+		local a, b, c, d, more = byte(blob, pos, pos + 4)
+		local i, l = a + 256 * b + 1, c + 256 * d
+		local at, debt, rate = ats[i], debts[i], rates[l]
+		if not at then
+			local value = values[i]
+			if value then
+				local mark
+				mark, at, debt = unpack('<c22dd', value)
+				if mark ~= marks[l] then return end
+				if #value >= WATCHED then watches[i] = unpack('<d', value, PLAIN + 1) end
+			else
+				at, debt = now, 0
+			end
+			under[i] = l
+		elseif marks[under[i]] ~= marks[l] then
+			return
+		end
+		if at - now > aheads[l] then at, dirty[i] = now, true end
+		ats[i], debts[i] = at, debt
+		if at < now then
+			debt = debt - (now - at) * rate
+			if debt < 0 then debt = 0 end
+		end
+		local over, wait = debt + costs[l] - ceilings[l], -1
+		if over > 0 then
+			local part = math.fmod(over, rate)
+			wait = part == 0 and over / rate or (over - part) / rate + 1
+			all = false
+			if spans[l] > 0 then
+				local watched = watches[i] or 0
+				watches[i] = watch(watched, wait, spans[l])
+				if watches[i] ~= watched then dirty[i] = true end
+			end
+		end
+		n = n + 1
+		cell[n], lim[n], owed[n], waits[n] = i, l, debt, wait
+		if more == 0 then
+			for j = 1, n do
+				i = cell[j]
+				local cost = costs[lim[j]]
+				if all and cost > 0 then
+					if ats[i] < now then ats[i] = now end
+					debts[i], dirty[i] = owed[j] + cost, true
+				end
+				out[o + 1], out[o + 2], out[o + 3] = waits[j], ats[i], debts[i]
+				o = o + 3
+			end
+			n, all = 0, true
 		end
 	end
-	return table.concat(out)
+	for i, key in ipairs(KEYS) do
+		if dirty[i] then
+			local l, at, debt = under[i], ats[i], debts[i]
+			if debt > 0 or spare > 0 then
+				local life = at - now + debt / rates[l] + spare
+				local value = pack('<c22dd', marks[l], at, debt) .. tail(watches[i] or 0)
+				call('SET', key, value, 'PX', math.ceil(life / 1000))
+			elseif values[i] then
+				call('DEL', key)
+			end
+		end
+	end
+	return pack('<i8' .. string.rep('d', o), now, spread(out, 1, o))
 end
 
 local text = quick()

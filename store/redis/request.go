@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/sluicegate/sluice/ledger"
 	"github.com/sluicegate/sluice/limit"
 )
@@ -19,9 +17,9 @@ import (
 type request struct {
 	parts []part
 	keys  []string
-	quick bool          // all parts are quick ones
+	steps []quickStep   // all of them, if all parts are quick ones; then there are no keys
 	done  chan struct{} // receives once, when reply or err is set
-	reply []string      // what the script says to each part
+	reply [][]byte      // what the script says to each part
 	now   limit.Micros  // the time of the script
 	err   error
 	left  atomic.Int32     // leftWaiting, leftGone or leftAnswered
@@ -58,17 +56,25 @@ var (
 // newRequest writes cmds down.
 func (s *Store) newRequest(cmds []ledger.Command) *request {
 	r := requests.Get().(*request)
-	r.parts, r.keys = r.parts[:0], r.keys[:0]
-	r.err, r.quick = nil, true
+	r.parts, r.keys, r.steps = r.parts[:0], r.keys[:0], r.steps[:0]
+	r.err = nil
 	r.left.Store(leftWaiting)
+	quick := areQuick(cmds)
 	for i := range cmds {
-		s.write(r, &cmds[i])
+		if quick {
+			r.writeQuick(&cmds[i])
+		} else {
+			s.write(r, &cmds[i])
+		}
 	}
 	return r
 }
 
-// write appends one command to r.
-func (s *Store) write(r *request, cmd *ledger.Command) {
+// quick reports whether all of r's commands are quick ones.
+func (r *request) quick() bool { return len(r.steps) > 0 }
+
+// part returns a new part of r.
+func (r *request) part() *part {
 	if n := len(r.parts); n < cap(r.parts) {
 		r.parts = r.parts[:n+1]
 	} else {
@@ -76,15 +82,12 @@ func (s *Store) write(r *request, cmd *ledger.Command) {
 	}
 	p := &r.parts[len(r.parts)-1]
 	*p = part{blob: p.blob[:0]}
-	if isQuick(cmd) {
-		p.size, p.keys = len(cmd.Steps)*levelLen, len(cmd.Steps)
-		p.blob = appendQuick(p.blob, cmd)
-		for i := range cmd.Steps {
-			r.keys = append(r.keys, s.cellKey(cmd.Steps[i].Key))
-		}
-		return
-	}
-	r.quick = false
+	return p
+}
+
+// write appends one command to r.
+func (s *Store) write(r *request, cmd *ledger.Command) {
+	p := r.part()
 	flags, steps, before := byte(0), cmd.Steps, len(r.keys)
 	if cmd.Levels {
 		flags |= flagLevels
@@ -155,7 +158,7 @@ func (r *request) leave(cmds []ledger.Command) bool {
 func (s *Store) read(r *request, cmds []ledger.Command, res []ledger.Result) error {
 	for i := range cmds {
 		res[i].Start(r.now)
-		in := reader{rest: []byte(r.reply[i])}
+		in := reader{rest: r.reply[i]}
 		p := &r.parts[i]
 		if p.size > 0 {
 			in.readQuick(&cmds[i], &res[i])
@@ -189,7 +192,7 @@ func split(batch []*request, text string) error {
 			if n > len(in.rest) {
 				return errAnswer
 			}
-			r.reply = append(r.reply, rueidis.BinaryString(in.take(n)[:n]))
+			r.reply = append(r.reply, in.take(n))
 		}
 	}
 	if in.bad || len(in.rest) > 0 {

@@ -55,13 +55,13 @@ func (w *twin) do(now limit.Micros, cmd ledger.Command) ledger.Result {
 	w.t.Helper()
 	cmd.Steps[0].Key.Cell = w.key
 	keys := []string{w.store.cellKey(cmd.Steps[0].Key)}
-	blob := appendCommand(nil, &cmd, cmd.Steps, flagLevels)
+	text := string(appendCommand(nil, &cmd, cmd.Steps, flagLevels))
 	w.quick = !w.quick && isQuick(&cmd)
 	if w.quick {
-		blob = appendQuick(nil, &cmd)
+		text = w.store.quickText(cmd)
 	}
 	cmd.Levels = true
-	reply, err := w.script.Exec(context.Background(), w.client, keys, []string{string(blob), fmt.Sprint(int64(now))}).ToString()
+	reply, err := w.script.Exec(context.Background(), w.client, keys, []string{text, fmt.Sprint(int64(now))}).ToString()
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -78,6 +78,13 @@ func (w *twin) do(now limit.Micros, cmd ledger.Command) ledger.Result {
 		w.t.Fatalf("the answer to %+v cannot be read: %q", cmd, reply)
 	}
 	return res
+}
+
+// quickText is a call of one quick command.
+func (s *Store) quickText(cmd ledger.Command) string {
+	w := newSheet()
+	w.add(s, s.newRequest([]ledger.Command{cmd}))
+	return w.text()
 }
 
 func (w *twin) Take(l limit.Limit, now limit.Micros, n int64) limit.Verdict {
