@@ -54,6 +54,7 @@ func compile(c *Config, report func(Problem)) {
 	k.sources()
 	k.channels()
 	k.connectors()
+	k.processes()
 	if !c.Enabled {
 		c.policy.Rules = nil
 	}

@@ -10,7 +10,7 @@ import (
 
 // What this version has. A surface or store that is built adds its name here.
 var (
-	servedStores = []string{"in-memory", "file"}
+	servedStores = []string{"in-memory", "file", "redis"}
 	// unserved are sections of surfaces that are recognised, checked and compiled, and
 	// have nothing yet that listens.
 	unserved = []string{"llm", "mcp", "sources", "channels", "connectors", "listen.llm", "listen.mcp", "listen.decide"}

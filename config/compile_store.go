@@ -1,6 +1,7 @@
 package config
 
 import (
+	"net/url"
 	"slices"
 	"strings"
 
@@ -8,8 +9,8 @@ import (
 	"github.com/sluicegate/sluice/limit"
 )
 
-// store refuses a store that is known and not there, and one that is not told where its
-// books are.
+// store refuses a store that is known and not there, and one that is not told what it
+// needs.
 func (k *compiler) store() {
 	s := &k.c.Store
 	switch file := s.Backend == "file"; {
@@ -17,11 +18,16 @@ func (k *compiler) store() {
 		k.problem(&s.Backend, CodeStore, "this version has no store %q; available: %s", s.Backend, strings.Join(servedStores, ", "))
 	case file && s.File == nil:
 		k.problem(&s.File, CodeRequired, "is missing; the store needs a path, such as {path: sluice.ledger}")
+	case s.Backend == "redis" && s.Redis == nil:
+		k.problem(&s.Redis, CodeRequired, "is missing; the store needs an address and a secret, such as {uri: redis://localhost:6379/0, keySecret: file:store-secret}")
 	case !file && s.File != nil:
 		k.problem(&s.File, WarnMissing, "nothing is kept there, because the backend is %s; set backend: file, or remove it", s.Backend)
 	}
 	if s.File != nil {
 		k.fileStore(s.File)
+	}
+	if s.Redis != nil {
+		k.redisStore(s.Redis)
 	}
 }
 
@@ -32,9 +38,62 @@ func (k *compiler) fileStore(f *FileStore) {
 		}
 		f.Retention = k.milliseconds(&f.RetentionMs, *f.RetentionMs)
 	}
+	k.keySecret(&f.KeySecret)
+}
+
+// keySecret refuses a secret that can be guessed.
+func (k *compiler) keySecret(s *Secret) {
 	const least = 16
-	if n := len(f.KeySecret.Reveal()); n > 0 && n < least {
-		k.problem(&f.KeySecret, CodeSecret, "has %d bytes and can be guessed; use at least %d random ones", n, least)
+	if n := len(s.Reveal()); n > 0 && n < least {
+		k.problem(s, CodeSecret, "has %d bytes and can be guessed; use at least %d random ones", n, least)
+	}
+}
+
+// redisStore checks the section also while another backend is set, but demands of it only
+// then what it is used for.
+func (k *compiler) redisStore(r *RedisStore) {
+	k.keySecret(&r.KeySecret)
+	u, err := url.Parse(r.URI.Reveal())
+	switch {
+	case err != nil, !slices.Contains([]string{"redis", "rediss", "unix"}, u.Scheme): // without the URI, which may hold a password
+		k.problem(&r.URI, CodeValue, "is no address of a Redis; write redis://host:port/database, rediss:// for TLS, or unix:///path")
+	case r.TLS != nil && u.Scheme != "rediss":
+		k.problem(&r.TLS, CodeConflict, "the URI does not ask for TLS; write it with rediss://, or remove this")
+	}
+	if r.TLS != nil {
+		k.clientTLS(r.TLS)
+	}
+	if k.c.Store.Backend == "redis" {
+		k.shared(&r.KeySecret)
+	}
+}
+
+func (k *compiler) clientTLS(t *ClientTLS) {
+	if (t.CertFile == "") != (t.KeyFile == "") {
+		k.problem(pick(t.CertFile == "", &t.CertFile, &t.KeyFile), CodeRequired, "is missing; a certificate needs certFile and keyFile")
+	}
+}
+
+// shared demands of a store of many processes the secret that all of them have.
+func (k *compiler) shared(secret *Secret) {
+	if secret.IsZero() {
+		k.problem(secret, CodeRequired, "is missing; every replica needs the same, or none finds the others' counters: "+
+			"make one with `sluice key secret > store-secret`, and write file:store-secret or ${NAME}")
+	}
+}
+
+// processes demands to know how many processes share a store if a rule is to be decided
+// by this one's share while the store fails.
+func (k *compiler) processes() {
+	s := &k.c.Store
+	if s.Backend != "redis" || s.Redis == nil || s.Redis.Processes != nil {
+		return
+	}
+	for i := range k.c.policy.Rules {
+		if r := &k.c.policy.Rules[i]; r.OnStoreError == sluice.FailLocal {
+			k.problem(&s.Redis.Processes, CodeRequired, "is missing; rule %q at %s has onStoreError: local, so this process has to know its share: say how many processes use the store", r.ID, r.Source)
+			return
+		}
 	}
 }
 

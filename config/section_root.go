@@ -79,7 +79,7 @@ type Listen struct {
 
 // Store says where the books are kept.
 type Store struct {
-	// The kind of store. This version serves in-memory and file.
+	// The kind of store. This version serves in-memory, file and redis.
 	Backend string `key:"backend" alias:"type" enum:"in-memory|file|redis|hazelcast" default:"in-memory"`
 	// Settings of the in-memory store.
 	Memory MemoryStore `key:"memory" alias:"inMemory"`
@@ -117,20 +117,6 @@ type FileStore struct {
 	OnRulesChange string `key:"onRulesChange" enum:"migrate|refuse" default:"migrate"`
 	// What keys of counters are made with, at least 16 random bytes. Absent lets the ledger have one of its own.
 	KeySecret Secret `key:"keySecret" secret:"only"`
-}
-
-// RedisStore is the store of many replicas.
-type RedisStore struct {
-	// The server: redis://, rediss://, with a database number as its path.
-	URI Secret `key:"uri" secret:"may" default:"redis://localhost:6379/0"`
-}
-
-// HazelcastStore is the store of many replicas where Hazelcast is already run.
-type HazelcastStore struct {
-	// Members of the cluster.
-	Addresses []string `key:"addresses" required:"true"`
-	// The cluster's name.
-	Cluster string `key:"cluster" default:"dev"`
 }
 
 // TLS is a certificate for a listener.

@@ -20,13 +20,32 @@ import (
 func newKey(s streams) *cobra.Command {
 	key := &cobra.Command{
 		Use:   "key",
-		Short: "Make API keys",
+		Short: "Make API keys, and the secrets that keys are made with",
 		Args:  none,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	key.AddCommand(newKeyNew(s))
+	key.AddCommand(newKeyNew(s), newKeySecret(s))
 	return key
 }
+
+func newKeySecret(s streams) *cobra.Command {
+	return &cobra.Command{
+		Use:   "secret",
+		Short: "Make a secret, such as a shared store's keySecret",
+		Long: `Prints a secret of 256 random bits, for keySecret of a store or secret of a key file.
+Replicas that share a store need the same one. Another secret makes other keys: every
+counter begins anew.`,
+		Example: `  (umask 077; sluice key secret > store-secret)   # then: keySecret: "file:store-secret"`,
+		Args:    none,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintln(s.out, newSecret())
+			return err
+		},
+	}
+}
+
+// newSecret returns 256 random bits as text.
+func newSecret() string { return rand.Text() + rand.Text() }
 
 // A keyMaker is the command "key new".
 type keyMaker struct {
@@ -145,7 +164,7 @@ func secretIn(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	secret := rand.Text() + rand.Text()
+	secret := newSecret()
 	_, err = f.WriteString(secret + "\n")
 	return []byte(secret), errors.Join(err, f.Sync(), f.Close())
 }
@@ -207,7 +226,7 @@ func parseEnd(text string, now time.Time) (time.Time, error) {
 // newAdminToken makes a token for the administration, of which a configuration holds
 // the digest.
 func newAdminToken(s streams) error {
-	token := "sla_" + rand.Text() + rand.Text()
+	token := "sla_" + newSecret()
 	fmt.Fprintf(s.err, "This is the token. It is shown this once:\n\n")
 	fmt.Fprintln(s.out, token)
 	fmt.Fprintf(s.err, "\nThis belongs in the configuration:\n\n")

@@ -89,7 +89,7 @@ func (p *program) Open() error {
 		return err
 	}
 	p.controller, err = sluice.Open(c.Policy(), p.books.Store, sluice.Options{
-		Observe: p.observe, Logger: p.log, KeySecret: p.books.secret,
+		Observe: p.observe, Logger: p.log, KeySecret: p.books.secret, Shares: p.books.shares, Processes: p.books.processes,
 	})
 	if err != nil {
 		return err

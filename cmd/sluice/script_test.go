@@ -36,9 +36,14 @@ func TestMain(m *testing.M) {
 //	signal NAME WORD                          signals the background command that has WORD in its line
 //	damage FILE OFFSET                        changes one byte of a file
 func TestScripts(t *testing.T) {
-	testscript.Run(t, testscript.Params{
+	testscript.Run(t, scripts(t, "testdata/script"))
+}
+
+// scripts are those of a directory, and what is there for them.
+func scripts(t *testing.T, dir string) testscript.Params {
+	return testscript.Params{
 		UpdateScripts:       *update,
-		Dir:                 "testdata/script",
+		Dir:                 dir,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
@@ -55,7 +60,7 @@ func TestScripts(t *testing.T) {
 			"damage": damage,
 			"signal": sendSignal,
 		},
-	})
+	}
 }
 
 // freeAddress returns an address on this machine that nobody listens on.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 
@@ -15,6 +16,7 @@ import (
 var stores = map[string]func(*config.Store, *slog.Logger) (books, error){
 	"in-memory": openMemory,
 	"file":      openFile,
+	"redis":     openRedis,
 }
 
 // books are an open store and what it says of itself.
@@ -22,7 +24,20 @@ type books struct {
 	sluice.Store
 	// secret is what keys are made with, nil if the books end with the process.
 	secret []byte
-	stats  func() admin.Stats
+	// processes share the store, and shares are this one's part of each limit, for the
+	// time while it fails. Nil is one that goes on for nobody.
+	processes int
+	shares    sluice.Store
+	stats     func() admin.Stats
+}
+
+// Close ends the store and this process's shares of it.
+func (b *books) Close() error {
+	err := b.Store.Close()
+	if b.shares != nil {
+		err = errors.Join(err, b.shares.Close())
+	}
+	return err
 }
 
 func openStore(s *config.Store, log *slog.Logger) (books, error) {
