@@ -29,14 +29,18 @@ type breaker struct {
 	cause   error // of its being open
 }
 
-func (b *breaker) start(s *Store) {
+func (b *breaker) start(s *Store, n *node) {
+	log := s.log
+	if n.addr != "" {
+		log = log.With("server", n.addr)
+	}
 	b.ctx, b.quit = context.WithCancel(context.Background())
-	b.probe = s.probe
+	b.probe = func(ctx context.Context) error { return s.probe(ctx, n) }
 	b.tripped = func(err error) {
-		s.log.Error("redis: the server does not answer; calls are decided by their rules' onStoreError", "error", err)
+		log.Error("redis: the server does not answer; calls are decided by their rules' onStoreError", "error", err)
 	}
 	b.healed = func(d time.Duration) {
-		s.log.Info("redis: the server answers again", "after", d.Round(time.Millisecond))
+		log.Info("redis: the server answers again, or another does in its place", "after", d.Round(time.Millisecond))
 	}
 }
 
@@ -61,7 +65,7 @@ func (b *breaker) failure() error {
 
 // note counts the end of a script call.
 func (b *breaker) note(err error) {
-	if !isDown(err) {
+	if !isDown(err) || isTryAgain(err) {
 		if b.failures.Load() != 0 {
 			b.failures.Store(0)
 		}
@@ -94,8 +98,8 @@ func (b *breaker) wait() {
 		cancel()
 		if !isDown(err) && b.ctx.Err() == nil {
 			b.failures.Store(0)
-			b.open.Store(false)
 			b.healed(time.Since(began))
+			b.open.Store(false)
 			return
 		}
 	}

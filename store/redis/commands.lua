@@ -208,7 +208,8 @@ local function visit(op, cursor, pattern)
 	local page = call('SCAN', cursor, 'MATCH', pattern, 'COUNT', 2000)
 	local list = {}
 	for _, key in ipairs(page[2]) do
-		local c = readcell(key, call('GETRANGE', key, 0, NEAR - 1))
+		local raw = redis.pcall('GETRANGE', key, 0, NEAR - 1)
+		local c = type(raw) == 'string' and readcell(key, raw) -- not one on its way to another node
 		if c then
 			local l = unpackmark(c.mark, 1)
 			local life = lifetime(l, c, now)

@@ -27,14 +27,23 @@ func checkPrefix(prefix string) error {
 	return nil
 }
 
-// connect returns a client for the server at o.URI, which it has spoken to.
-func connect(ctx context.Context, o Options) (rueidis.Client, error) {
+// A dialer connects to servers as the options say.
+type dialer struct {
+	options Options
+	client  rueidis.ClientOption
+	seeds   []string // addresses to begin with; none if a Sentinel names the server
+}
+
+func newDialer(o Options) (*dialer, error) {
 	option, err := rueidis.ParseURL(o.URI)
 	if err != nil || option.InitAddress[0] == "" || strings.HasPrefix(option.InitAddress[0], ":") {
 		return nil, errURI
 	}
-	if option.TLSConfig != nil && o.TLS != nil {
-		option.TLSConfig = o.TLS
+	if option.TLSConfig != nil {
+		option.TLSConfig.ServerName = "" // the host that is connected to, which is not always the URI's
+		if o.TLS != nil {
+			option.TLSConfig = o.TLS
+		}
 	}
 	option.DisableRetry = true // what was sent may have been carried out
 	option.DisableCache = true
@@ -44,43 +53,68 @@ func connect(ctx context.Context, o Options) (rueidis.Client, error) {
 	option.ConnWriteTimeout = max(time.Second, 2*o.Wait)
 	option.Dialer.Timeout = probeWait
 	option.Dialer.KeepAlive = time.Second
+	d := &dialer{options: o, client: option}
 	if option.Sentinel.MasterSet != "" {
-		option.Sentinel.Dialer = option.Dialer
-		option.Sentinel.TLSConfig = option.TLSConfig
+		d.client.Sentinel.Dialer = option.Dialer
+		d.client.Sentinel.TLSConfig = option.TLSConfig
 	} else {
-		option.ForceSingleClient = true
+		d.client.ForceSingleClient = true
+		d.seeds = option.InitAddress
 	}
-	client, err := rueidis.NewClient(option)
-	if err != nil {
-		return nil, explain(err, o)
-	}
-	if err := checkServer(ctx, client); err != nil {
-		client.Close()
-		return nil, explain(err, o)
-	}
-	return client, nil
+	return d, nil
 }
 
-// checkServer asks the server what it is.
-func checkServer(ctx context.Context, client rueidis.Client) error {
+// first connects to the server that the URI leads to, and says whether it is a node of a
+// Cluster.
+func (d *dialer) first(ctx context.Context) (client rueidis.Client, addr string, cluster bool, err error) {
+	if len(d.seeds) == 0 {
+		client, cluster, err = d.to(ctx, "")
+		return client, "", cluster, err
+	}
+	for _, addr = range d.seeds {
+		if client, cluster, err = d.to(ctx, addr); err == nil {
+			break
+		}
+	}
+	return client, addr, cluster, err
+}
+
+// to returns a client for the server at addr, or for the one that a Sentinel names if
+// addr is empty, and whether it is a node of a Cluster.
+func (d *dialer) to(ctx context.Context, addr string) (client rueidis.Client, cluster bool, err error) {
+	option := d.client
+	if addr != "" {
+		option.InitAddress = []string{addr}
+	}
+	if client, err = rueidis.NewClient(option); err != nil {
+		return nil, false, explain(err, d.options)
+	}
+	if cluster, err = checkServer(ctx, client); err != nil {
+		client.Close()
+		return nil, false, explain(err, d.options)
+	}
+	return client, cluster, nil
+}
+
+// checkServer asks the server what it is: a node of a Cluster, or a single one.
+func checkServer(ctx context.Context, client rueidis.Client) (cluster bool, err error) {
 	hello, err := client.Do(ctx, client.B().Arbitrary("HELLO", "3").Build()).AsMap()
 	if e, ok := rueidis.IsRedisErr(err); ok && strings.Contains(strings.ToLower(e.Error()), "unknown command") {
-		return fmt.Errorf("redis: the server is older than Redis %d, which is the oldest that works", oldest)
+		return false, fmt.Errorf("redis: the server is older than Redis %d, which is the oldest that works", oldest)
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
-	mode, version := hello["mode"], hello["version"]
-	switch text, _ := mode.ToString(); text {
-	case "sentinel":
-		return errors.New("redis: this is a Sentinel; add ?master_set=NAME to the URI, with the name it gives the master")
-	case "cluster":
-		return errors.New("redis: this is a node of a Cluster, and a store needs a single server or a Sentinel's master; give the URI of one")
+	said := hello["mode"]
+	mode, _ := said.ToString()
+	if mode == "sentinel" {
+		return false, errors.New("redis: this is a Sentinel; add ?master_set=NAME to the URI, with the name it gives the master")
 	}
-	text, _ := version.ToString()
+	said = hello["version"]
+	version, _ := said.ToString()
 	var major int
-	if _, err := fmt.Sscanf(text, "%d.", &major); err != nil || major < oldest {
-		return fmt.Errorf("redis: the server is Redis %s; %d.0 is the oldest that works", text, oldest)
+	if _, err := fmt.Sscanf(version, "%d.", &major); err != nil || major < oldest {
+		return false, fmt.Errorf("redis: the server is Redis %s; %d.0 is the oldest that works", version, oldest)
 	}
-	return nil
+	return mode == "cluster", nil
 }

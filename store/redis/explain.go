@@ -43,6 +43,8 @@ func refusedBy(text string, o Options) error {
 		return errors.New("redis: the server refuses the user or the password of the URI")
 	case strings.HasPrefix(text, "NOAUTH"), strings.Contains(text, "AUTH"):
 		return errors.New("redis: the server wants a password; put it into the URI as redis://:PASSWORD@host or redis://USER:PASSWORD@host")
+	case strings.Contains(text, "SELECT is not allowed"):
+		return errors.New("redis: this is a node of a Cluster, which has database 0 alone; give a URI without a database")
 	case strings.HasPrefix(text, "NOPERM"):
 		return fmt.Errorf("redis: the user of the URI may not do what the store does; grant it ~%s* %s: %s", prefixOf(o), rights, text)
 	}

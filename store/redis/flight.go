@@ -7,10 +7,9 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/redis/rueidis"
-
-	"github.com/sluicegate/sluice/ledger"
 )
 
 const (
@@ -32,10 +31,11 @@ type lane struct {
 // laneOf returns the lane of r. A script call all of whose commands are quick ones is
 // cheaper.
 func (s *Store) laneOf(r *request) *lane {
+	lanes := &s.lanes[s.slot(r)]
 	if r.quick() {
-		return &s.lanes[0]
+		return &lanes[0]
 	}
-	return &s.lanes[1]
+	return &lanes[1]
 }
 
 // send puts r on its way.
@@ -93,20 +93,25 @@ func (s *Store) fly(batch []*request) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.wait)
 	defer cancel()
 	text, err := s.call(ctx, batch)
+	for pause := time.Millisecond; isTryAgain(err) && len(batch) == 1 && wait(ctx, pause); pause *= 2 {
+		text, err = s.call(ctx, batch)
+	}
 	if err == nil {
 		err = split(batch, text)
 	}
-	if isFull(err) && len(batch) > 1 {
-		// Nothing was written. What gives back may still pass, alone.
+	if (isFull(err) || isTryAgain(err)) && len(batch) > 1 {
+		// Nothing was done. What gives back may still pass, alone, and so may a request
+		// whose keys have all been moved already.
+		var alone sync.WaitGroup
 		for i := range batch {
-			s.fly(batch[i : i+1])
+			alone.Go(func() { s.fly(batch[i : i+1]) })
 		}
+		alone.Wait()
 		return
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = s.late()
 	}
-	s.breaker.note(err)
 	for _, r := range batch {
 		if !r.answer(err) {
 			s.orphan(r)
@@ -137,18 +142,11 @@ func (s *Store) call(ctx context.Context, batch []*request) (string, error) {
 }
 
 func (s *Store) eval(ctx context.Context, keys, args []string) (string, error) {
-	return s.run(ctx, s.script, keys, args).ToString()
-}
-
-// run runs a script, of which it sends the text if the server does not know it.
-func (s *Store) run(ctx context.Context, what script, keys, args []string) rueidis.RedisResult {
-	n := int64(len(keys))
-	c := *s.client.Load()
-	said := c.Do(ctx, c.B().Evalsha().Sha1(what.sha).Numkeys(n).Key(keys...).Arg(args...).Build())
-	if e, ok := rueidis.IsRedisErr(said.Error()); ok && e.IsNoScript() {
-		return c.Do(ctx, c.B().Eval().Script(what.text).Numkeys(n).Key(keys...).Arg(args...).Build())
+	said, err := s.run(ctx, s.script, keys, args)
+	if err != nil {
+		return "", err
 	}
-	return said
+	return said.ToString()
 }
 
 // isFull reports whether the server refused to write because its memory is full. It
@@ -174,27 +172,4 @@ func isDown(err error) bool {
 		}
 	}
 	return false
-}
-
-// probe asks whether the server carries out scripts that write.
-func (s *Store) probe(ctx context.Context) error {
-	mark := &request{keys: []string{s.recordKey(anyID())}}
-	mark.parts = []part{{blob: appendCommand(nil, &ledger.Command{Op: ledger.Release}, nil, flagRecord|flagOnce), keys: 1}}
-	text, err := s.call(ctx, []*request{mark})
-	if err != nil {
-		if e, ok := rueidis.IsRedisErr(err); ok && strings.Contains(e.Error(), "READONLY") {
-			s.reconnect(ctx)
-		}
-		return err
-	}
-	return split([]*request{mark}, text)
-}
-
-// reconnect connects anew, and asks for the address anew: a master that has become a
-// replica keeps its connections, and says no for ever.
-func (s *Store) reconnect(ctx context.Context) {
-	if client, err := s.dial(ctx); err == nil {
-		(*s.client.Swap(&client)).Close()
-		s.channel.renew()
-	}
 }

@@ -1,7 +1,10 @@
 package redis
 
 import (
+	"cmp"
 	"context"
+	"iter"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,11 +17,12 @@ const maxOutbox = 100_000
 // An outbox holds what has to reach the server: slots to be freed, takes to be undone.
 // Each is marked so that the server knows it again, and is sent until it has arrived.
 type outbox struct {
-	mu    sync.Mutex
-	list  []*request
-	wake  chan struct{}
-	ended chan struct{}
-	quit  context.CancelFunc
+	mu      sync.Mutex
+	list    []*request
+	sending int // of what was in the list
+	wake    chan struct{}
+	ended   chan struct{}
+	quit    context.CancelFunc
 }
 
 func (o *outbox) start(s *Store) {
@@ -78,7 +82,7 @@ func (o *outbox) run(ctx context.Context, s *Store) {
 		case <-o.wake:
 		}
 		for ctx.Err() == nil && o.waiting() > 0 {
-			if s.breaker.isOpen() || !o.send(ctx, s) {
+			if !o.send(ctx, s) {
 				o.pause(ctx)
 			}
 		}
@@ -97,27 +101,70 @@ func (o *outbox) pause(ctx context.Context) {
 func (o *outbox) waiting() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return len(o.list)
+	return len(o.list) + o.sending
 }
 
-// send sends a batch and reports whether it has arrived, or never can.
+// send sends what is in the box once, and reports whether all of it has arrived, or never
+// can.
 func (o *outbox) send(ctx context.Context, s *Store) bool {
 	o.mu.Lock()
-	batch := o.list[:min(len(o.list), maxParts)]
+	all := o.list
+	o.list, o.sending = nil, len(all)
 	o.mu.Unlock()
+	var left []*request
+	for batch := range s.batches(all) {
+		if ctx.Err() != nil || !s.deliver(ctx, batch) {
+			left = append(left, batch...)
+		}
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.list, o.sending = append(left, o.list...), 0
+	return len(left) == 0
+}
+
+// batches puts requests that one script call can carry together.
+func (s *Store) batches(all []*request) iter.Seq[[]*request] {
+	if s.nodes.cluster {
+		slices.SortStableFunc(all, func(a, b *request) int { return cmp.Compare(s.slot(a), s.slot(b)) })
+	}
+	return func(yield func([]*request) bool) {
+		for len(all) > 0 {
+			n, slot := 1, s.slot(all[0])
+			for n < min(len(all), maxParts) && s.slot(all[n]) == slot {
+				n++
+			}
+			if !yield(all[:n]) {
+				return
+			}
+			all = all[n:]
+		}
+	}
+}
+
+// deliver sends a batch and reports whether it has arrived, or never can.
+func (s *Store) deliver(ctx context.Context, batch []*request) bool {
+	if s.nodes.of(s.slot(batch[0])).breaker.isOpen() {
+		return false
+	}
 	ctx, cancel := context.WithTimeout(ctx, s.wait)
 	defer cancel()
-	_, err := s.call(ctx, batch)
-	s.breaker.note(err)
+	text, err := s.call(ctx, batch)
 	if isDown(err) || isFull(err) {
 		return false
 	}
+	if err == nil {
+		err = split(batch, text)
+	}
 	if err != nil {
 		s.log.Error("redis: the server refuses what is to be given back; slots stay held", "error", err, "commands", len(batch))
+		return true
 	}
-	o.mu.Lock()
-	o.list = o.list[len(batch):]
-	o.mu.Unlock()
+	for _, r := range batch {
+		if r.then != nil {
+			r.then(r)
+		}
+	}
 	return true
 }
 
@@ -126,14 +173,14 @@ func (s *Store) forgotten(r *request) {
 	s.outbox.add(s, r)
 	for i := range r.parts {
 		if p := &r.parts[i]; !p.again && !p.brief.Zero() {
-			s.undo(p.brief)
+			s.undo(p.record)
 		}
 	}
 }
 
 // undo gives back a Take of slots, whether it has arrived, will yet, or never does.
-func (s *Store) undo(id ledger.ID) {
-	r := &request{keys: []string{s.recordKey(id)}}
+func (s *Store) undo(record string) {
+	r := &request{keys: []string{record}}
 	blob := appendCommand(nil, &ledger.Command{Op: ledger.Void}, nil, flagRecord|flagBrief)
 	r.parts = []part{{blob: blob, keys: 1, again: true}}
 	s.outbox.put(s, r)

@@ -65,6 +65,9 @@ func ownerName(id uint64) string { return hex.EncodeToString(append64(nil, int64
 
 func (s *Store) processesKey() string { return s.prefix + "{processes}" }
 
+// processesNode is the server that has the hash.
+func (s *Store) processesNode() *node { return s.nodes.of(s.slotOf([]string{s.processesKey()})) }
+
 // round tells the others that this process lives, and gives back what the dead hold.
 func (s *Store) round(ctx context.Context) error {
 	counts, err := s.count(ctx)
@@ -87,7 +90,12 @@ func (s *Store) round(ctx context.Context) error {
 // count counts a round of this process and returns the counts of all. It uses a
 // connection of its own, on which no decision is ahead of it.
 func (s *Store) count(ctx context.Context) (counts map[string]string, err error) {
-	err = (*s.client.Load()).Dedicated(func(c rueidis.DedicatedClient) error {
+	n := s.processesNode()
+	client, err := n.connected(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = client.Dedicated(func(c rueidis.DedicatedClient) error {
 		said := c.DoMulti(ctx, c.B().Hincrby().Key(s.processesKey()).Field(s.owner.name).Increment(1).Build(),
 			c.B().Hgetall().Key(s.processesKey()).Build())
 		if err := said[0].Error(); err != nil {
@@ -96,6 +104,11 @@ func (s *Store) count(ctx context.Context) (counts map[string]string, err error)
 		counts, err = said[1].AsStrMap()
 		return err
 	})
+	if e, ok := rueidis.IsRedisErr(err); ok && s.nodes.cluster {
+		if _, moved := e.IsMoved(); moved {
+			s.nodes.refresh(ctx)
+		}
+	}
 	return counts, err
 }
 
@@ -131,29 +144,36 @@ func (s *Store) sweep(ctx context.Context, name, count string) error {
 		return errAnswer
 	}
 	given := 0
-	for cursor := first; ; {
-		var found []string
-		if cursor, found, err = s.heldBy(ctx, string(id), cursor); err != nil {
-			return err
-		}
-		if err := s.voidAll(ctx, found); err != nil {
-			return err
-		}
-		if given += len(found); cursor == first {
-			break
+	for _, n := range s.nodes.masters() {
+		for cursor := first; ; {
+			var found []string
+			if cursor, found, err = s.heldBy(ctx, n, string(id), cursor); err != nil {
+				return err
+			}
+			if err := s.voidAll(ctx, found); err != nil {
+				return err
+			}
+			if given += len(found); cursor == first {
+				break
+			}
 		}
 	}
 	if given > 0 {
 		s.log.Info("redis: gave back the slots of a process that has died", "calls", given)
 	}
-	return s.run(ctx, s.owner.forget, []string{s.processesKey()}, []string{name, count}).Error()
+	_, err = s.run(ctx, s.owner.forget, []string{s.processesKey()}, []string{name, count})
+	return err
 }
 
-// heldBy returns the keys of an owner's records in one portion of the keys, and where the
-// next begins.
-func (s *Store) heldBy(ctx context.Context, id, cursor string) (next string, keys []string, err error) {
-	pattern := s.prefix + "{" + strings.Repeat("?", 2*wordLen) + "}"
-	keys, err = s.run(ctx, s.owner.find, nil, []string{cursor, pattern, id, rueidis.BinaryString(append64(nil, ownRecord))}).AsStrSlice()
+// heldBy returns the keys of an owner's records in one portion of a server's keys, and
+// where the next begins.
+func (s *Store) heldBy(ctx context.Context, n *node, id, cursor string) (next string, keys []string, err error) {
+	pattern := s.prefix + "{" + strings.Repeat("?", wordLen) + "}" + strings.Repeat("?", 2*wordLen)
+	said, err := n.run(ctx, s.owner.find, nil, []string{cursor, pattern, id, rueidis.BinaryString(append64(nil, ownRecord))}, false)
+	if err != nil {
+		return "", nil, err
+	}
+	keys, err = said.AsStrSlice()
 	if err == nil && len(keys) == 0 {
 		err = errAnswer
 	}
@@ -169,15 +189,14 @@ const ownRecord = -1
 // voidAll gives back what the records of these keys hold.
 func (s *Store) voidAll(ctx context.Context, keys []string) error {
 	blob := appendCommand(nil, &ledger.Command{Op: ledger.Void}, nil, flagRecord|flagBrief)
-	for len(keys) > 0 {
-		var batch []*request
-		for _, key := range keys[:min(len(keys), maxParts)] {
-			batch = append(batch, &request{keys: []string{key}, parts: []part{{blob: blob, keys: 1}}})
-		}
+	var all []*request
+	for _, key := range keys {
+		all = append(all, &request{keys: []string{key}, parts: []part{{blob: blob, keys: 1}}})
+	}
+	for batch := range s.batches(all) {
 		if _, err := s.call(ctx, batch); err != nil {
 			return err
 		}
-		keys = keys[len(batch):]
 	}
 	return nil
 }
@@ -186,8 +205,9 @@ func (s *Store) voidAll(ctx context.Context, keys []string) error {
 // it, the others will.
 func (s *Store) leave(ctx context.Context) {
 	if s.owner.rounds > 0 {
-		c := *s.client.Load()
-		c.Do(ctx, c.B().Hdel().Key(s.processesKey()).Field(s.owner.name).Build())
+		if c, err := s.processesNode().connected(ctx); err == nil {
+			c.Do(ctx, c.B().Hdel().Key(s.processesKey()).Field(s.owner.name).Build())
+		}
 	}
 }
 
@@ -206,7 +226,7 @@ func (s *Store) startRounds(every time.Duration) {
 			}
 			bounded, cancel := context.WithTimeout(ctx, roundWait)
 			err := s.round(bounded)
-			if s.breaker.note(err); err == nil {
+			if s.processesNode().breaker.note(err); err == nil {
 				s.lookAround(bounded)
 			}
 			cancel()

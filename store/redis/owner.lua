@@ -3,8 +3,8 @@
 local page = redis.call('SCAN', ARGV[1], 'MATCH', ARGV[2], 'COUNT', 2000)
 local found = {page[1]}
 for _, key in ipairs(page[2]) do
-	local head = redis.call('GETRANGE', key, 0, 23)
-	if string.sub(head, 1, 8) == ARGV[3] and string.sub(head, 17) == ARGV[4] then
+	local head = redis.pcall('GETRANGE', key, 0, 23)
+	if type(head) == 'string' and string.sub(head, 1, 8) == ARGV[3] and string.sub(head, 17) == ARGV[4] then
 		found[#found + 1] = key
 	end
 end

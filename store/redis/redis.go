@@ -93,11 +93,9 @@ type Store struct {
 	prefix  string
 	wait    time.Duration
 	log     *slog.Logger
-	client  atomic.Pointer[rueidis.Client]
-	dial    func(context.Context) (rueidis.Client, error)
+	nodes   nodes
 	script  script
-	lanes   [2]lane // of requests that are quick, and of all others
-	breaker breaker
+	lanes   [][2]lane // for each slot, of requests that are quick, and of all others
 	outbox  outbox
 	held    held
 	channel channel
@@ -133,21 +131,14 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s := &Store{
 		prefix: o.Prefix, wait: o.Wait, log: o.Logger,
 		script: newScript(scriptText(serverTime, o.Prefix, o.Retention)),
-		dial:   func(ctx context.Context) (rueidis.Client, error) { return connect(ctx, o) },
 		owner:  newOwner(),
 	}
-	client, err := s.dial(ctx)
-	if err != nil {
+	if err := s.connect(ctx, o); err != nil {
 		return nil, err
 	}
-	s.client.Store(&client)
-	for i := range s.lanes {
-		s.lanes[i].fly = s.fly
-	}
-	s.breaker.start(s)
 	s.outbox.start(s)
 	s.channel.start(s)
-	err = s.probe(ctx)
+	err := s.probeAll(ctx)
 	if err == nil {
 		err = s.round(ctx) // before anything is taken, so that the others know of it
 	}
@@ -157,6 +148,47 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s.lookAround(ctx)
 	s.startRounds(o.Silence / still)
 	return s, nil
+}
+
+// connect finds the servers.
+func (s *Store) connect(ctx context.Context, o Options) error {
+	d, err := newDialer(o)
+	if err != nil {
+		return err
+	}
+	client, addr, cluster, err := d.first(ctx)
+	if err != nil {
+		return err
+	}
+	n := &s.nodes
+	n.open = func(addr string) *node {
+		one := &node{addr: addr, dialing: make(chan struct{}, 1)}
+		one.dial = func(ctx context.Context) (rueidis.Client, error) {
+			client, _, err := d.to(ctx, addr)
+			return client, err
+		}
+		one.breaker.start(s, one)
+		return one
+	}
+	count := 1
+	if cluster {
+		n.cluster, count = true, slots
+	} else {
+		addr = ""
+	}
+	only := n.open(addr)
+	only.client.Store(&client)
+	n.byAddr, n.slots = map[string]*node{addr: only}, make([]atomic.Pointer[node], count)
+	s.lanes = make([][2]lane, count)
+	for slot := range count {
+		n.slots[slot].Store(only)
+		s.lanes[slot][0].fly, s.lanes[slot][1].fly = s.fly, s.fly
+	}
+	if cluster {
+		n.close()
+		return errors.New("redis: this is a node of a Cluster, and a store needs a single server or a Sentinel's master; give the URI of one")
+	}
+	return nil
 }
 
 // closeWait bounds how long Close tries to bring what is to be given back.
@@ -170,14 +202,13 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.channel.stop()
-	s.breaker.stop()
 	s.stopRounds()
 	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
 	defer cancel()
 	if s.outbox.stop(ctx, s) && s.held.none() {
 		s.leave(ctx)
 	}
-	(*s.client.Load()).Close()
+	s.nodes.close()
 	return nil
 }
 
@@ -208,8 +239,9 @@ func (s *Store) apply(ctx context.Context, cmds []ledger.Command, res []ledger.R
 	if s.closed.Load() {
 		return ErrClosed
 	}
+	at := s.nodes.of(s.slotOfCommands(cmds))
 	r := s.newRequest(cmds)
-	if s.breaker.isOpen() {
+	if at.breaker.isOpen() {
 		s.outbox.add(s, r)
 		return r.failed(res, ErrUnavailable)
 	}

@@ -24,6 +24,7 @@ type request struct {
 	err   error
 	left  atomic.Int32     // leftWaiting, leftGone or leftAnswered
 	asked []ledger.Command // what the caller asked that has left
+	then  func(*request)   // called when it has arrived from the outbox, if not nil
 }
 
 // A part is one command of a request.
@@ -36,6 +37,8 @@ type part struct {
 	again bool
 	// brief is the ID of the record that the store itself keeps of a Take of slots.
 	brief ledger.ID
+	// record is the key of that record.
+	record string
 }
 
 const (
@@ -107,18 +110,27 @@ func (s *Store) write(r *request, cmd *ledger.Command) {
 		p.again = !p.brief.Zero() || cmd.Op == ledger.Void || hold(steps)
 		if p.brief.Zero() && p.again {
 			flags |= flagRecord | flagOnce
-			r.keys = append(r.keys, s.recordKey(anyID()))
+			r.keys = append(r.keys, s.besideKey(groupOf(steps), anyID()))
 		}
 	}
 	if !p.brief.Zero() {
 		flags |= flagRecord | flagBrief
-		r.keys = append(r.keys, s.recordKey(p.brief))
+		p.record = s.besideKey(groupOf(steps), p.brief)
+		r.keys = append(r.keys, p.record)
 	}
 	p.blob = appendCommand(p.blob, cmd, steps, flags)
 	for i := range steps {
 		r.keys = append(r.keys, s.cellKey(steps[i].Key))
 	}
 	p.keys = len(r.keys) - before
+}
+
+// groupOf is the group beside whose cells something about steps is remembered.
+func groupOf(steps []ledger.Step) uint64 {
+	if len(steps) == 0 {
+		return 0
+	}
+	return steps[0].Key.Group
 }
 
 // hold reports whether steps take slots.

@@ -32,8 +32,12 @@ type page struct {
 
 // visit runs op, opScan or Reset, on a portion of the cells. The server looks at two
 // thousand keys, and serves others before the next portion.
-func (s *Store) visit(ctx context.Context, op byte, cursor, pattern string) (page, error) {
-	text, err := s.eval(ctx, nil, []string{string([]byte{op}), cursor, pattern})
+func (s *Store) visit(ctx context.Context, n *node, op byte, cursor, pattern string) (page, error) {
+	said, err := n.run(ctx, s.script, nil, []string{string([]byte{op}), cursor, pattern}, false)
+	if err != nil {
+		return page{}, err
+	}
+	text, err := said.ToString()
 	if err != nil {
 		return page{}, err
 	}
@@ -41,25 +45,46 @@ func (s *Store) visit(ctx context.Context, op byte, cursor, pattern string) (pag
 	p.now = limit.Micros(read64(p.list.take(8)))
 	head := p.list.take(2 + 4)
 	p.cells = int(binary.LittleEndian.Uint32(head[2:]))
-	n := int(binary.LittleEndian.Uint16(head))
-	p.next = string(p.list.take(n)[:n])
+	length := int(binary.LittleEndian.Uint16(head))
+	p.next = string(p.list.take(length)[:length])
 	if p.list.bad {
 		return page{}, errAnswer
 	}
 	return p, nil
 }
 
+// pages runs op on the cells of a group, or of all groups, until see says that it is
+// enough. A Cluster's nodes are visited one after the other; cells that move between them
+// meanwhile may be missed.
+func (s *Store) pages(ctx context.Context, op byte, group uint64, all bool, see func(page) bool) error {
+	visited := s.nodes.masters()
+	if !all && s.nodes.cluster {
+		visited = []*node{s.nodes.of(slotOfGroup(group))}
+	}
+	pattern := s.pattern(group, all)
+	for _, n := range visited {
+		for cursor := first; ; {
+			p, err := s.visit(ctx, n, op, cursor, pattern)
+			if err != nil {
+				return err
+			}
+			if cursor = p.next; !see(p) {
+				return nil
+			}
+			if cursor == first {
+				break
+			}
+		}
+	}
+	return nil
+}
+
 // Scan implements sluice.Store. It goes through all keys of the server, even if the group
 // has few, in portions between which the server serves others.
 func (s *Store) Scan(ctx context.Context, group uint64) iter.Seq2[ledger.Entry, error] {
 	return func(yield func(ledger.Entry, error) bool) {
-		pattern, seen := s.pattern(group, group == 0), make(map[ledger.Key]bool)
-		for cursor := first; ; {
-			p, err := s.visit(ctx, opScan, cursor, pattern)
-			if err != nil {
-				yield(ledger.Entry{}, err)
-				return
-			}
+		seen := make(map[ledger.Key]bool)
+		err := s.pages(ctx, opScan, group, group == 0, func(p page) bool {
 			for range p.cells {
 				e, err := p.entry()
 				if err == nil && seen[e.Key] { // SCAN may name a key twice
@@ -67,12 +92,13 @@ func (s *Store) Scan(ctx context.Context, group uint64) iter.Seq2[ledger.Entry, 
 				}
 				seen[e.Key] = true
 				if !yield(e, err) || err != nil {
-					return
+					return false
 				}
 			}
-			if cursor = p.next; cursor == first {
-				return
-			}
+			return true
+		})
+		if err != nil {
+			yield(ledger.Entry{}, err)
 		}
 	}
 }
@@ -93,16 +119,9 @@ func (s *Store) reset(ctx context.Context, cmd *ledger.Command, res *ledger.Resu
 		return ErrClosed
 	}
 	res.Start(0)
-	pattern := s.pattern(cmd.Group, cmd.All)
-	for cursor := first; ; {
-		p, err := s.visit(ctx, byte(ledger.Reset), cursor, pattern)
-		if err != nil {
-			return err
-		}
+	return s.pages(ctx, byte(ledger.Reset), cmd.Group, cmd.All, func(p page) bool {
 		res.At = p.now
 		res.Count += p.cells
-		if cursor = p.next; cursor == first {
-			return nil
-		}
-	}
+		return true
+	})
 }

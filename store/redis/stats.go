@@ -8,7 +8,8 @@ import (
 
 // Stats is what a Store and its server say of themselves.
 type Stats struct {
-	// Failure is why the server is not asked at the moment; nil while it is.
+	// Failure is why the server, or one of a Cluster's, is not asked at the moment; nil
+	// while all are.
 	Failure error
 	// Waiting is how many commands wait to be given back.
 	Waiting int
@@ -29,7 +30,7 @@ type Figures struct {
 
 // Stats returns figures at once, without asking the server.
 func (s *Store) Stats() Stats {
-	st := Stats{Failure: s.breaker.failure(), Waiting: s.outbox.waiting()}
+	st := Stats{Failure: s.nodes.failure(), Waiting: s.outbox.waiting()}
 	if f := s.figures.Load(); f != nil {
 		st.Figures = *f
 	}
@@ -40,14 +41,15 @@ func (s *Store) Stats() Stats {
 // known: that it is down is the breaker's to find out.
 func (s *Store) lookAround(ctx context.Context) {
 	var sum Figures
-	for _, node := range (*s.client.Load()).Nodes() {
-		said := node.DoMulti(ctx, node.B().Info().Build(), node.B().Dbsize().Build())
-		info, err := said[0].ToString()
+	for _, n := range s.nodes.masters() {
+		c, err := n.connected(ctx)
 		if err != nil {
 			return
 		}
-		if !strings.Contains(info, "role:master") {
-			continue
+		said := c.DoMulti(ctx, c.B().Info().Build(), c.B().Dbsize().Build())
+		info, err := said[0].ToString()
+		if err != nil {
+			return
 		}
 		sum.add(info)
 		keys, _ := said[1].ToInt64() // zero if it may not be asked

@@ -82,7 +82,10 @@ func (c *channel) run(ctx context.Context, s *Store) {
 	defer close(c.ended)
 	warned := false
 	for ctx.Err() == nil {
-		err := c.hear(ctx, *s.client.Load())
+		client, err := s.nodes.any().connected(ctx)
+		if err == nil {
+			err = c.hear(ctx, client)
+		}
 		pause := probeEvery
 		if _, refused := rueidis.IsRedisErr(err); refused && !isDown(err) {
 			pause = unwelcome
@@ -101,11 +104,7 @@ func (c *channel) run(ctx context.Context, s *Store) {
 // hear subscribes and passes on what comes, until the connection is lost, ctx ends, or
 // another client has taken the place of this one. It returns why it could not subscribe.
 func (c *channel) hear(ctx context.Context, client rueidis.Client) error {
-	var node rueidis.Client
-	for _, node = range client.Nodes() { // of a Cluster any will do
-		break
-	}
-	conn, release := node.Dedicate()
+	conn, release := client.Dedicate()
 	defer release()
 	defer conn.Close()
 	lost := conn.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(m rueidis.PubSubMessage) { c.pass(m.Message) }})
