@@ -15,6 +15,10 @@ import (
 const (
 	maxFlying = 2  // script calls under way at a time
 	maxParts  = 64 // commands that one script call carries at most, if of several requests
+
+	// patience is the longest wait for which a caller whose context may end is kept from
+	// noticing that it has.
+	patience = 50 * time.Millisecond
 )
 
 // A lane brings requests to a server. Those that come while calls are under way share the
@@ -38,26 +42,37 @@ func (s *Store) laneOf(r *request) *lane {
 	return &lanes[1]
 }
 
-// send puts r on its way.
-func (l *lane) send(r *request) {
+// send puts r on its way. If it may leave at once and stays is set, the caller brings it
+// there itself and is back with the answer: that spares two changes of goroutine, which
+// cost more than the script.
+func (l *lane) send(r *request, stays bool) {
 	l.mu.Lock()
-	l.queue = append(l.queue, r)
-	if l.flying < maxFlying {
-		l.flying++
-		go l.carry()
+	if l.flying == maxFlying {
+		l.queue = append(l.queue, r)
+		l.mu.Unlock()
+		return
 	}
+	l.flying++
 	l.mu.Unlock()
+	r.alone[0] = r
+	if !stays {
+		go l.carry(r.alone[:])
+		return
+	}
+	l.fly(r.alone[:])
+	if batch := l.next(nil); len(batch) > 0 {
+		go l.carry(batch)
+	}
 }
 
-// carry takes requests to the server until there are none.
-func (l *lane) carry() {
-	var batch []*request
-	for {
-		batch = l.next(batch[:0])
-		if len(batch) == 0 {
-			return
-		}
+// carry takes a batch to the server, and then what has come meanwhile, until there is
+// nothing.
+func (l *lane) carry(batch []*request) {
+	var room []*request
+	for len(batch) > 0 {
 		l.fly(batch)
+		room = l.next(room[:0])
+		batch = room
 	}
 }
 

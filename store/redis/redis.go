@@ -62,7 +62,8 @@ type Options struct {
 	// Prefix begins every key, so that several books fit in one database: at most 64
 	// letters, digits and any of -_.: in ASCII. Empty is "sluice:".
 	Prefix string
-	// Wait is how long a command waits for its answer. Zero is 20 ms.
+	// Wait is how long a command waits for its answer. Zero is 20 ms. Up to 50 ms it may
+	// do so even if its context ends before.
 	Wait time.Duration
 	// Retention is how long an admission with an ID is remembered after its release.
 	// Zero is an hour.
@@ -245,7 +246,7 @@ func (s *Store) apply(ctx context.Context, cmds []ledger.Command, res []ledger.R
 		s.outbox.add(s, r)
 		return r.failed(res, ErrUnavailable)
 	}
-	s.laneOf(r).send(r)
+	s.laneOf(r).send(r, ctx.Done() == nil || s.wait <= patience)
 	err := s.await(ctx, r, cmds)
 	switch {
 	case err == nil:
@@ -265,6 +266,11 @@ func (s *Store) apply(ctx context.Context, cmds []ledger.Command, res []ledger.R
 
 // await waits for the answer to r, for a bounded time.
 func (s *Store) await(ctx context.Context, r *request, cmds []ledger.Command) error {
+	select {
+	case <-r.done:
+		return r.err
+	default:
+	}
 	timer := timers.Get().(*time.Timer)
 	timer.Reset(s.wait)
 	defer func() {

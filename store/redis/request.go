@@ -22,6 +22,7 @@ type request struct {
 	reply [][]byte      // what the script says to each part
 	now   limit.Micros  // the time of the script
 	err   error
+	alone [1]*request      // the batch of itself
 	left  atomic.Int32     // leftWaiting, leftGone or leftAnswered
 	asked []ledger.Command // what the caller asked that has left
 	then  func(*request)   // called when it has arrived from the outbox, if not nil
