@@ -59,7 +59,7 @@ local function watchcells(steps, span)
 	for i = 1, #steps do
 		local s = steps[i]
 		local c, wait = s.cell, s.verdict
-		if s.set == 0 and wait >= 0 then
+		if wait >= 0 then
 			local watched = watch(c.watched, wait, span)
 			if watched ~= c.watched then c.watched, c.dirty = watched, true end
 		end

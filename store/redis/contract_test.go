@@ -21,11 +21,22 @@ func open(t testing.TB, o redis.Options) *redis.Store {
 	return s
 }
 
-// contract runs the contract of a store on what uri leads to.
+// contract runs the contract of a store on what uri leads to. It repeats refusals from
+// its first call on.
 func contract(t *testing.T, server *redistest.Server, uri string) {
 	storetest.Run(t, func(t *testing.T) sluice.Store {
 		server.Flush()
-		return open(t, redis.Options{URI: uri, Wait: time.Second})
+		s := open(t, redis.Options{URI: uri, Wait: time.Second})
+		hears(t, s)
+		return s
+	})
+}
+
+func TestContractOfOneThatAsksAlways(t *testing.T) {
+	server := redistest.Start(t)
+	storetest.Run(t, func(t *testing.T) sluice.Store {
+		server.Flush()
+		return open(t, redis.Options{URI: "redis://" + server.Addr, Wait: time.Second, AskAlways: true})
 	})
 }
 

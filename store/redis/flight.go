@@ -113,6 +113,7 @@ func (s *Store) fly(batch []*request) {
 	}
 	if err == nil {
 		err = split(batch, text)
+		s.refusals.saw(batch[0].now)
 	}
 	if (isFull(err) || isTryAgain(err)) && len(batch) > 1 {
 		// Nothing was done. What gives back may still pass, alone, and so may a request

@@ -207,7 +207,7 @@ func (s *Store) orphan(r *request) {
 		}
 	}
 	if len(gone) > 0 {
-		s.outbox.add(s, s.newRequest(gone))
+		s.outbox.add(s, s.newRequest(gone, question{}))
 	}
 }
 

@@ -91,7 +91,7 @@ func (w way) quickly(now limit.Micros, cmds []ledger.Command) []ledger.Result {
 	if !areQuick(cmds) {
 		w.t.Fatalf("not quick: %+v", cmds)
 	}
-	r := w.store.newRequest(cmds)
+	r := w.store.newRequest(cmds, question{})
 	sheet := newSheet()
 	sheet.add(w.store, r)
 	return w.exec(now, r, cmds, sheet.keys, []string{sheet.text()})

@@ -72,6 +72,10 @@ type Options struct {
 	// taken for dead, and the slots that it holds without an ID are given back. Zero is
 	// 30 s; they are back within a third more. All who share the books should say the same.
 	Silence time.Duration
+	// AskAlways sends every Take to the server. Otherwise one that the server has refused
+	// twice within a second is refused without asking it while nothing is heard of that
+	// might change it, for a quarter of a second at most.
+	AskAlways bool
 	// Logger is told when the server stops answering and when it answers again, and of
 	// processes that have died. Nil is silence.
 	Logger *slog.Logger
@@ -100,9 +104,11 @@ type Store struct {
 	outbox  outbox
 	held    held
 	channel channel
-	owner   owner
-	figures atomic.Pointer[Figures]
-	closed  atomic.Bool
+	// refusals are nil if the server is asked always.
+	refusals *refusals
+	owner    owner
+	figures  atomic.Pointer[Figures]
+	closed   atomic.Bool
 
 	looking sync.WaitGroup // the rounds
 	quit    context.CancelFunc
@@ -139,6 +145,10 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	s.outbox.start(s)
 	s.channel.start(s)
+	if !o.AskAlways {
+		s.refusals = new(refusals)
+		s.refusals.listen(s)
+	}
 	err := s.probeAll(ctx)
 	if err == nil {
 		err = s.round(ctx) // before anything is taken, so that the others know of it
@@ -216,6 +226,8 @@ func (s *Store) Close() error {
 // Apply implements sluice.Store. The commands of one call are carried out in one script
 // call, if none of them is a Reset.
 func (s *Store) Apply(ctx context.Context, cmds []ledger.Command, res []ledger.Result) error {
+	s.refusals.begin(cmds)
+	defer s.refusals.end(cmds)
 	for len(cmds) > 0 {
 		n := 1
 		if cmds[0].Op == ledger.Reset {
@@ -241,7 +253,11 @@ func (s *Store) apply(ctx context.Context, cmds []ledger.Command, res []ledger.R
 		return ErrClosed
 	}
 	at := s.nodes.of(s.slotOfCommands(cmds))
-	r := s.newRequest(cmds)
+	var q question
+	if s.refusals.recall(cmds, res, &q) && !at.breaker.isOpen() {
+		return nil
+	}
+	r := s.newRequest(cmds, q)
 	if at.breaker.isOpen() {
 		s.outbox.add(s, r)
 		return r.failed(res, ErrUnavailable)

@@ -26,6 +26,8 @@ type request struct {
 	left  atomic.Int32     // leftWaiting, leftGone or leftAnswered
 	asked []ledger.Command // what the caller asked that has left
 	then  func(*request)   // called when it has arrived from the outbox, if not nil
+	// question is what the answer may teach.
+	question question
 }
 
 // A part is one command of a request.
@@ -58,17 +60,23 @@ var (
 )
 
 // newRequest writes cmds down.
-func (s *Store) newRequest(cmds []ledger.Command) *request {
+func (s *Store) newRequest(cmds []ledger.Command, q question) *request {
 	r := requests.Get().(*request)
 	r.parts, r.keys, r.steps = r.parts[:0], r.keys[:0], r.steps[:0]
-	r.err = nil
+	r.err, r.question = nil, q
 	r.left.Store(leftWaiting)
 	quick := areQuick(cmds)
 	for i := range cmds {
+		cmd := &cmds[i]
+		if q.again {
+			own := *cmd
+			own.Watch, own.Levels = maxRepeat, true
+			cmd = &own
+		}
 		if quick {
-			r.writeQuick(&cmds[i])
+			r.writeQuick(cmd)
 		} else {
-			s.write(r, &cmds[i])
+			s.write(r, cmd)
 		}
 	}
 	return r
@@ -181,6 +189,7 @@ func (s *Store) read(r *request, cmds []ledger.Command, res []ledger.Result) err
 		if in.bad {
 			return errAnswer
 		}
+		s.refusals.note(r, i, &cmds[i], &res[i])
 		if cmds[i].ID.Zero() && p.again {
 			res[i].Status = ledger.Done // it had arrived before, if it was not done now
 		}

@@ -83,7 +83,7 @@ func (w *twin) do(now limit.Micros, cmd ledger.Command) ledger.Result {
 // quickText is a call of one quick command.
 func (s *Store) quickText(cmd ledger.Command) string {
 	w := newSheet()
-	w.add(s, s.newRequest([]ledger.Command{cmd}))
+	w.add(s, s.newRequest([]ledger.Command{cmd}, question{}))
 	return w.text()
 }
 

@@ -48,7 +48,6 @@ func figure(t *testing.T, server *redistest.Server, section, name string) int64 
 	return n
 }
 
-
 // published is how many messages the server has published.
 func published(t *testing.T, server *redistest.Server) int64 {
 	if !strings.Contains(server.Info("commandstats"), "cmdstat_publish") {

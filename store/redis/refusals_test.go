@@ -1,0 +1,378 @@
+package redis_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice/ledger"
+	"github.com/sluicegate/sluice/limit"
+	"github.com/sluicegate/sluice/store/redis"
+	"github.com/sluicegate/sluice/store/redis/redistest"
+)
+
+// openTwo returns two stores on a server, as two processes have them. Both hear what
+// the other gives back; the first repeats refusals, the second asks always.
+func openTwo(t *testing.T, server *redistest.Server) (near, other *redis.Store) {
+	t.Helper()
+	near = open(t, redis.Options{URI: "redis://" + server.Addr, Wait: time.Second})
+	other = open(t, redis.Options{URI: "redis://" + server.Addr, Wait: time.Second, AskAlways: true})
+	t.Cleanup(func() { near.Close(); other.Close() })
+	hears(t, near)
+	hears(t, other)
+	return near, other
+}
+
+// scripts is how many script calls the server has carried out.
+func scripts(t *testing.T, server *redistest.Server) int64 {
+	return figure(t, server, "commandstats", "cmdstat_evalsha:calls=")
+}
+
+// must carries out cmd and fails the test unless it ends so.
+func must(t *testing.T, s *redis.Store, want ledger.Status, cmd ledger.Command) ledger.Result {
+	t.Helper()
+	res, err := do(s, cmd)
+	if err != nil || res.Status != want {
+		t.Fatalf("%+v: %+v, %v; want status %d", cmd, res, err, want)
+	}
+	return res
+}
+
+// refuse lets s be refused so often that it need not ask any more, and returns what it
+// is told without asking.
+func refuse(t *testing.T, server *redistest.Server, s *redis.Store, cmd ledger.Command) ledger.Result {
+	t.Helper()
+	must(t, s, ledger.Refused, cmd)
+	must(t, s, ledger.Refused, cmd)
+	before := scripts(t, server)
+	res := must(t, s, ledger.Refused, cmd)
+	if n := scripts(t, server) - before; n != 0 {
+		t.Errorf("a third refusal took %d script calls", n)
+	}
+	return res
+}
+
+// kinds are limits of ten units that none comes back to while a test runs.
+var kinds = []limit.Limit{limit.Bucket(1, limit.Hour, 10), limit.Window(10, limit.Hour), limit.Slots(10)}
+
+func TestRefusalsAreRepeated(t *testing.T) {
+	server := redistest.Start(t)
+	for _, l := range kinds {
+		t.Run(l.String(), func(t *testing.T) {
+			server.Flush()
+			near, other := openTwo(t, server)
+			t.Run("P-152 a smaller call is asked for, and passes", func(t *testing.T) {
+				must(t, other, ledger.Done, take(l, 1, 7))
+				refuse(t, server, near, take(l, 1, 5))
+				must(t, near, ledger.Done, take(l, 1, 2))
+				must(t, near, ledger.Refused, take(l, 1, 2))
+			})
+			t.Run("P-152 a refund in the same process counts at once", func(t *testing.T) {
+				grant := take(l, 2, 7)
+				grant.Op, grant.At = ledger.Void, must(t, near, ledger.Done, grant).At
+				refuse(t, server, near, take(l, 2, 5))
+				must(t, near, ledger.Done, grant)
+				must(t, near, ledger.Done, take(l, 2, 5))
+			})
+			t.Run("P-144 nothing is refused that is there", func(t *testing.T) {
+				must(t, other, ledger.Done, take(l, 3, 8))
+				must(t, near, ledger.Done, take(l, 3, 1))
+				refuse(t, server, near, take(l, 3, 2))
+				cmd := take(l, 3, 1)
+				cmd.Levels = true
+				if res := must(t, near, ledger.Done, cmd); res.Levels[0].Left != 0 {
+					t.Errorf("%d left of 10 after 10", res.Levels[0].Left)
+				}
+				if res := refuse(t, server, near, cmd); res.Levels[0].Left != 0 || res.Levels[0].Max != 10 {
+					t.Errorf("told levels %+v", res.Levels)
+				}
+			})
+			t.Run("P-142 two nodes in turn pass as many as there are, then none", func(t *testing.T) {
+				passed := 0
+				for i := range 60 {
+					if res, err := do([]*redis.Store{near, other}[i%2], take(l, 4, 1)); err != nil {
+						t.Fatal(err)
+					} else if res.Status == ledger.Done {
+						passed++
+					}
+				}
+				if passed != 10 {
+					t.Errorf("%d passed, want 10", passed)
+				}
+			})
+			t.Run("a call that the books know by its ID is answered with its record", func(t *testing.T) {
+				named := take(l, 5, 10)
+				named.ID = ledger.ID{Hi: 1, Lo: 1}
+				must(t, other, ledger.Done, named)
+				refuse(t, server, near, take(l, 5, 10))
+				must(t, near, ledger.Replayed, named)
+			})
+			t.Run("other numbers of a limit are asked for", func(t *testing.T) {
+				must(t, other, ledger.Done, take(l, 6, 10))
+				refuse(t, server, near, take(l, 6, 1))
+				more := l
+				if more.Max *= 2; l.Kind == limit.KindBucket {
+					more = limit.Bucket(1, limit.Hour, 20)
+				}
+				must(t, near, ledger.Done, take(more, 6, 1))
+			})
+		})
+	}
+}
+
+// TestRefusalsEnd is about what another process does that ends a refusal. It is known
+// when the message has come, and not only when the refusal has been repeated long enough.
+func TestRefusalsEnd(t *testing.T) {
+	server := redistest.Start(t)
+	near, other := openTwo(t, server)
+	told := make(chan ledger.Key, 100)
+	defer near.Watch(func(k ledger.Key) { told <- k }, func(bool) {})()
+	void := func(grant ledger.Command) ledger.Command { grant.Op = ledger.Void; return grant }
+	release := func(grant ledger.Command) ledger.Command { grant.Op = ledger.Release; return grant }
+	settle := func(grant ledger.Command) ledger.Command {
+		grant.Op, grant.Used = ledger.Settle, []int64{1}
+		return grant
+	}
+	reset := func(ledger.Command) ledger.Command { return ledger.Command{Op: ledger.Reset, Group: 1} }
+	all := func(ledger.Command) ledger.Command { return ledger.Command{Op: ledger.Reset, All: true} }
+	for i, c := range []struct {
+		name  string
+		limit limit.Limit
+		end   func(grant ledger.Command) ledger.Command
+	}{
+		{"P-152 a bucket is voided", kinds[0], void}, {"P-152 a window is voided", kinds[1], void}, {"slots are voided", kinds[2], void},
+		{"P-152 a bucket is settled", kinds[0], settle}, {"P-152 a window is settled", kinds[1], settle},
+		{"slots are released", kinds[2], release},
+		{"a bucket is reset", kinds[0], reset}, {"a window is reset", kinds[1], reset},
+		{"all buckets are reset", kinds[0], all}, {"all windows are reset", kinds[1], all},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, n := range []int64{10, 9} { // the first is asked by the quick script, if there is one
+				server.Flush()
+				grant := take(c.limit, uint64(i), 10)
+				grant.At = must(t, other, ledger.Done, grant).At
+				refuse(t, server, near, take(c.limit, uint64(i), n))
+				messages := published(t, server)
+				must(t, other, ledger.Done, c.end(grant))
+				if k := <-told; k != grant.Steps[0].Key {
+					t.Errorf("told of %+v, not of %+v", k, grant.Steps[0].Key)
+				}
+				must(t, near, ledger.Done, take(c.limit, uint64(i), 9))
+				if n := published(t, server) - messages; n != 1 {
+					t.Errorf("%d messages", n)
+				}
+			}
+		})
+	}
+	t.Run("another process counts by other numbers", func(t *testing.T) {
+		server.Flush()
+		must(t, other, ledger.Done, take(kinds[0], 50, 10))
+		refuse(t, server, near, take(kinds[0], 50, 1))
+		must(t, other, ledger.Done, take(limit.Bucket(1, limit.Second, 20), 50, 1))
+		<-told
+		before := scripts(t, server)
+		must(t, near, ledger.Refused, take(kinds[0], 50, 1))
+		if scripts(t, server) == before {
+			t.Error("it did not ask")
+		}
+	})
+	t.Run("a give-back is published only to whoever was refused", func(t *testing.T) {
+		server.Flush()
+		before := published(t, server)
+		for i, l := range kinds {
+			grant := take(l, uint64(100+i), 10)
+			grant.At = must(t, near, ledger.Done, grant).At
+			must(t, near, ledger.Refused, grant) // but once
+			must(t, other, ledger.Done, void(grant))
+		}
+		if n := published(t, server) - before; n != 0 {
+			t.Errorf("%d messages to nobody", n)
+		}
+	})
+	t.Run("many give-backs are one message, until somebody is refused again", func(t *testing.T) {
+		server.Flush()
+		grant := take(kinds[2], 200, 1)
+		for range 10 {
+			grant.At = must(t, other, ledger.Done, grant).At
+		}
+		refuse(t, server, near, take(kinds[2], 200, 1))
+		before := published(t, server)
+		for range 10 {
+			must(t, other, ledger.Done, release(grant))
+		}
+		<-told
+		if n := published(t, server) - before; n != 1 {
+			t.Errorf("%d messages for ten slots", n)
+		}
+	})
+}
+
+// wall is this machine's time, which is the server's too.
+func wall() limit.Micros { return limit.Micros(time.Now().UnixMicro()) }
+
+// TestRepeatedWaits holds what is told without asking against the server's own clock,
+// which is that of this machine.
+func TestRepeatedWaits(t *testing.T) {
+	server := redistest.Start(t)
+	near, _ := openTwo(t, server)
+	for i, l := range []limit.Limit{
+		limit.Bucket(1, 150*limit.Millisecond, 5), limit.Window(5, 150*limit.Millisecond), limit.Pace(150 * limit.Millisecond),
+	} {
+		t.Run(l.String(), func(t *testing.T) {
+			cmd := take(l, uint64(i), 1)
+			res, err := do(near, cmd)
+			for ; err == nil && res.Status == ledger.Done; res, err = do(near, cmd) {
+			}
+			end := res.At + res.Outcomes[0].Wait // as the server has said it
+			before, refused, behind := scripts(t, server), 0, limit.Micros(0)
+			for ; err == nil && res.Status == ledger.Refused; refused++ {
+				if by := res.At + res.Outcomes[0].Wait; by < end-1 || by > end+1 {
+					t.Fatalf("told to wait until %d µs after the server's time", by-end)
+				}
+				began := wall()
+				if res, err = do(near, cmd); res.At > wall() {
+					t.Fatalf("%d µs ahead of the server", res.At-wall())
+				}
+				behind = max(behind, began-res.At)
+			}
+			if err != nil || res.At < end {
+				t.Errorf("passed %d µs after its time, %v", res.At-end, err)
+			}
+			n := scripts(t, server) - before
+			t.Logf("%d refusals by %d script calls, at most %d µs behind the server, passed after %d µs", refused, n, behind, res.At-end)
+			if n > 20 || behind > 100_000 || res.At > end+100_000 {
+				t.Error("that is too much")
+			}
+		})
+	}
+	t.Run("its time does not go back", func(t *testing.T) {
+		last := limit.Micros(0)
+		for i := range 2000 {
+			res, err := do(near, take(limit.Pace(limit.Hour), uint64(100+i%7), 1))
+			if err != nil || res.At < last {
+				t.Fatalf("it was %d and is %d, %v", last, res.At, err)
+			}
+			last = res.At
+		}
+	})
+}
+
+// TestRepeatedAnswers compares answers of a store that repeats refusals with those of the
+// server, over random histories. SEED in the log repeats one by hand.
+func TestRepeatedAnswers(t *testing.T) {
+	server := redistest.Start(t)
+	near, other := openTwo(t, server)
+	seed := rand.Uint64()
+	t.Logf("SEED=%d", seed)
+	r := rand.New(rand.NewPCG(seed, 1))
+	limits := append(slices.Clone(kinds), limit.Pace(limit.Hour), limit.Cooldown(0))
+	var grants []ledger.Command
+	var story strings.Builder
+	before, asked, refused := scripts(t, server), 0, 0
+	for i := range 4000 {
+		cmd := ledger.Command{Levels: r.IntN(2) == 0}
+		for j := range 1 + r.IntN(3) {
+			l := limits[r.IntN(len(limits))]
+			cell := uint64(10*i/4000)*1000 + uint64(l.Kind)*10 + uint64(j)
+			s := ledger.Step{Key: ledger.Key{Group: 1, Cell: cell}, Limit: l, N: 1 + r.Int64N(min(6, l.Capacity()))}
+			s.Set = uint8(r.IntN(4) / 3)
+			cmd.Steps = append(cmd.Steps, s)
+		}
+		switch k := r.IntN(60); {
+		case k < 2 && len(grants) > 0:
+			j := r.IntN(len(grants))
+			cmd = grants[j]
+			grants = slices.Delete(grants, j, j+1)
+			cmd.Op = []ledger.Op{ledger.Void, ledger.Release}[k]
+			must(t, near, ledger.Done, cmd)
+		case k == 3:
+			cmd.Op, cmd.Delay = ledger.Cool, limit.Micros(r.Int64N(int64(limit.Minute)))
+			must(t, near, ledger.Done, cmd)
+		case k == 4 && r.IntN(20) == 0:
+			cmd = ledger.Command{Op: ledger.Reset, Group: 1}
+			must(t, near, ledger.Done, cmd)
+		default:
+			peek := cmd
+			peek.Op, peek.Steps = ledger.Peek, slices.Clone(cmd.Steps)
+			want, err := do(other, peek)
+			asked++
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 1 + r.IntN(4) {
+				got, err := do(near, cmd)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if text := differ(cmd, got, want); text != "" {
+					t.Fatalf("step %d: %s: got %+v, want %+v, after\n%s", i, text, got, want, story.String())
+				}
+				if got.Status == ledger.Done {
+					grant := cmd
+					grant.At = got.At
+					grants = append(grants, grant)
+					break
+				}
+				refused++
+			}
+		}
+		fmt.Fprintf(&story, "%+v\n", cmd)
+		if story.Len() > 20_000 {
+			story.Reset()
+		}
+	}
+	n := scripts(t, server) - before - int64(asked)
+	t.Logf("%d refusals by %d script calls", refused, n)
+	if n >= int64(refused) {
+		t.Error("hardly one was repeated")
+	}
+}
+
+// differ says in what an answer to a Take is not what a Peek of it was told a moment ago.
+// A cell that let it pass may have been remembered from before.
+func differ(cmd ledger.Command, got, want ledger.Result) string {
+	if got.Status != want.Status {
+		return "status"
+	}
+	if len(got.Outcomes) != len(want.Outcomes) || len(got.Levels) != len(want.Levels) {
+		return "lengths"
+	}
+	for i, w := range want.Outcomes {
+		g := got.Outcomes[i]
+		if g.OK {
+			continue
+		}
+		end, by := g.Wait+got.At, w.Wait+want.At
+		if w.OK || g.Never != w.Never || (g.Wait == 0) != (w.Wait == 0) || g.Wait > 0 && (end < by-2 || end > by+100_000) {
+			return "outcomes"
+		}
+	}
+	if got.Status == ledger.Done {
+		return "" // the levels are those after it
+	}
+	for i, w := range want.Levels {
+		if got.Outcomes[i].OK {
+			continue
+		}
+		if g := got.Levels[i]; g.Left != w.Left || g.Max != w.Max || (g.Next == 0) != (w.Next == 0) || (g.Full == 0) != (w.Full == 0) {
+			return "levels"
+		}
+	}
+	return ""
+}
+
+func TestAskAlways(t *testing.T) {
+	server := redistest.Start(t)
+	_, other := openTwo(t, server)
+	must(t, other, ledger.Done, take(limit.Slots(1), 1, 1))
+	before := scripts(t, server)
+	for range 50 {
+		must(t, other, ledger.Refused, take(limit.Slots(1), 1, 1))
+	}
+	if n := scripts(t, server) - before; n != 50 {
+		t.Errorf("%d script calls for 50 refusals", n)
+	}
+}
