@@ -1,11 +1,8 @@
 package file
 
 import (
-	"context"
 	"runtime"
 	"time"
-
-	"github.com/sluicegate/sluice/ledger"
 )
 
 const (
@@ -13,166 +10,203 @@ const (
 	probeMost  = time.Second
 )
 
-// write is the goroutine that writes: one batch after the other, and a new generation of
-// the log now and then.
-func (s *Store) write() {
+// keepBooks is the goroutine that owns the books: it carries out what callers ask for,
+// one batch of them after the other, and has another goroutine write them down. It never
+// waits for the disk but at the end, and after a sync has failed.
+func (s *Store) keepBooks() {
 	defer close(s.stopped)
-	probe, wait := time.NewTimer(0), probeFirst
-	probe.Stop()
+	go s.useDisk()
+	defer close(s.jobs)
 	for {
 		select {
-		case <-s.wake:
-			s.gather()
-			s.flush()
-		case <-probe.C:
-			s.flush()
-		case err := <-s.scanned:
-			s.flush() // what was noted while the generation was filled must be in both
-			s.replace(err)
+		case <-s.inbox.wake:
+			s.decideAll()
+		case err := <-s.written:
+			s.done(err)
+		case <-s.probe.C:
+			s.probing = true
+		case err := <-s.filled():
+			s.fillMore(err)
 		case <-s.stop:
 			s.finish()
 			return
 		}
-		if s.failing() {
-			probe.Reset(wait)
-			wait = min(2*wait, probeMost)
-		} else {
-			wait = probeFirst
-			s.renew()
-		}
+		s.useIdleDisk()
 	}
+}
+
+// useDisk is the goroutine that waits for the disk.
+func (s *Store) useDisk() {
+	for job := range s.jobs {
+		s.written <- job()
+	}
+}
+
+// useIdleDisk gives the disk what there is to do, unless it is at work. While it refuses
+// it is tried now and then, even if there is nothing to write: that shows whether it
+// still does.
+func (s *Store) useIdleDisk() {
+	switch {
+	case s.then != nil:
+	case s.failure != nil && !s.probing:
+	case s.failure != nil:
+		s.writePending()
+	case s.next != nil && s.next.complete():
+		s.finishGeneration()
+	case !s.pending.empty():
+		s.gather()
+		s.writePending()
+	default:
+		s.renew()
+	}
+}
+
+// give hands the disk a job. When it is done, then is called with how it ended.
+func (s *Store) give(job func() error, then func(error)) {
+	s.then = then
+	s.jobs <- job
+}
+
+// done is called when the disk has done its job.
+func (s *Store) done(err error) {
+	then := s.then
+	s.then = nil
+	then(err)
 }
 
 // gather lets the callers of the last batch, who have just been woken, join the next
-// together: without it the first of them would write alone while the others watch.
+// together: without it the first of them would be written alone while the others watch.
+// A caller who is alone waits for nobody.
 func (s *Store) gather() {
-	for before := -1; ; {
-		s.mu.Lock()
-		n := s.pending.callers
-		s.mu.Unlock()
-		if n == before {
-			return
-		}
-		before = n
+	for quiet := 0; quiet < 2; quiet++ {
 		runtime.Gosched()
+		if s.decideAll() {
+			quiet = 0
+		}
 	}
 }
 
-// flush writes the pending batch. While the disk refuses it writes even if there is
-// nothing: that shows whether it still does.
-func (s *Store) flush() {
-	s.mu.Lock()
+// writePending has the pending batch written. If the log is suspect it is written anew,
+// which the books have to wait for.
+func (s *Store) writePending() {
 	b := s.pending
-	if b.empty() && s.failure == nil {
-		s.mu.Unlock()
-		return
-	}
-	s.pending = s.spare
-	payload := s.encode(b)
-	at := stampNow(s.memory.Now())
-	s.mu.Unlock()
-
-	var err error
+	s.pending, s.writing, s.probing = s.spare, b, false
+	s.encode(b)
 	if s.journal.suspect {
 		s.dropGeneration()
-		err = s.rewrite()
-	} else {
-		err = s.journal.append(at, payload)
+		s.conclude(s.rewrite())
+		return
 	}
+	b.at = stampNow(s.memory.Now())
+	s.give(func() error { return s.journal.append(b.at, b.records) }, s.conclude)
+}
 
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// conclude ends the batch that was being written.
+func (s *Store) conclude(err error) {
+	b := s.writing
+	s.writing = nil
 	if err != nil {
 		s.failed(b, err)
 		return
 	}
-	if s.next != nil {
-		s.next.tail = append(s.next.tail, tailFrame{at, payload})
-	}
-	s.stats.writes.Add(1)
-	s.stats.bytes.Add(uint64(len(payload)))
-	s.stats.confirmed.Add(uint64(b.callers))
-	s.written(b)
-}
-
-// written confirms a batch. The caller holds s.mu.
-func (s *Store) written(b *batch) {
 	if s.failure != nil {
-		s.failure = nil
+		s.setFailure(nil)
 		s.options.Logger.Info("file: the disk takes writes again", "store", s.path)
 	}
-	s.conclude(b, nil)
-	for _, e := range b.takes {
-		if e.gone {
-			s.also(e.undo)
-		}
+	s.stats.writes.Add(1)
+	s.stats.bytes.Add(uint64(len(b.records)))
+	s.stats.confirmed.Add(uint64(len(b.callers)))
+	s.stats.durable.Store(int64(len(s.cells)))
+	if s.next != nil {
+		s.next.follow(b)
 	}
-	s.spare = b.reuse()
+	s.answer(b, nil)
+	b.clear()
+	s.spare = b
 }
 
 // failed refuses a batch, and the next with it, and takes back what their callers took.
-// What was given back stays given back and is kept for the next write. The caller holds
-// s.mu.
+// What was given back stays given back and is kept for the next write.
 func (s *Store) failed(b *batch, err error) {
 	if s.failure == nil {
+		s.pause = probeFirst
 		s.options.Logger.Error("file: the disk refuses writes; controlled work is refused until it takes them again",
 			"store", s.path, "error", err)
 	}
-	s.failure = err
-	s.abandonGeneration()
+	s.setFailure(err)
+	s.probe.Reset(s.pause)
+	s.pause = min(2*s.pause, probeMost)
+	if s.next != nil {
+		s.next.spoilt = true
+	}
 	later := s.pending
-	s.pending = newBatch()
+	s.pending, s.spare = newBatch(), newBatch()
 	for _, x := range []*batch{later, b} { // the latest first
 		for i := len(x.takes) - 1; i >= 0; i-- {
-			s.also(x.takes[i].undo)
+			s.also(x.takes[i].undo())
 		}
 		s.pending.adopt(x)
-		s.conclude(x, s.refusal())
+		x.takes = nil
 	}
-	s.spare = newBatch()
-	for key := range b.cells { // the log does not hold what was to be written
-		if d, ok := s.cells[key]; ok {
-			s.cells[key] = onDisk{pool: d.pool}
+	for key := range s.pending.cells { // the log does not hold what was to be written
+		if d := s.cells[key]; d != nil {
+			d.youngest = 0
 		}
 	}
-	for id := range s.pending.grants {
-		s.unwritten[id] = s.pending
-	}
+	s.answer(b, s.refusal())
+	s.answer(later, s.refusal())
 }
 
-// conclude tells the callers of a batch how it ended. The caller holds s.mu.
-func (s *Store) conclude(b *batch, err error) {
-	for id := range b.grants {
-		if s.unwritten[id] == b {
-			delete(s.unwritten, id)
+// answer tells the callers of a batch how it ended, takes back what those took who have
+// gone, and looks at the requests that were held back.
+func (s *Store) answer(b *batch, err error) {
+	for _, r := range b.callers {
+		if r.next < len(r.cmds) { // held back: it goes on below
+			r.in, r.err = nil, err
+		} else {
+			r.state.CompareAndSwap(idle, answered)
 		}
 	}
-	b.err, b.over = err, true
-	close(b.done)
-}
-
-// also carries out a command of the store's own. The caller holds s.mu.
-func (s *Store) also(cmd ledger.Command) {
-	cmds, res := []ledger.Command{cmd}, make([]ledger.Result, 1)
-	if err := s.memory.Apply(context.Background(), cmds, res); err == nil && s.note(&cmds[0], &res[0]) {
-		s.wakeWriter()
+	for i := range b.takes {
+		if b.takes[i].by.state.Load() == gone {
+			s.also(b.takes[i].undo())
+		}
 	}
-}
-
-func (s *Store) failing() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.failure != nil
+	for _, r := range b.callers {
+		if r.state.Load() == answered { // and its caller waits for that
+			r.answer <- err
+		}
+	}
+	for _, r := range b.heldBack {
+		s.decide(r)
+	}
 }
 
 // finish writes what is left, at the end.
 func (s *Store) finish() {
+	s.inbox.close()
+	if s.then != nil {
+		s.done(<-s.written)
+	}
+	s.decideAll()
 	s.dropGeneration()
-	s.flush()
-	s.flush() // what the first has taken back, from callers who had gone
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.failure != nil {
-		s.ended = s.refusal()
+	for tried := false; !s.pending.empty() || s.failure != nil && !tried; tried = true {
+		s.writePending()
+		if s.then != nil {
+			s.done(<-s.written)
+		}
+		if s.failure != nil {
+			s.ended = s.refusal()
+			return
+		}
+	}
+}
+
+func (s *Store) setFailure(err error) {
+	s.failure = err
+	if err == nil {
+		s.stats.failure.Store(nil)
+	} else {
+		s.stats.failure.Store(&err)
 	}
 }

@@ -93,30 +93,39 @@ type Store struct {
 	stats   counters
 	closed  atomic.Bool
 
-	// mu makes a decision and its place in a batch one step, so that a batch holds
-	// commands whole and in their order. It is never held during a write.
-	mu sync.Mutex
-	// pending gathers what the next write will hold.
-	pending *batch
-	// spare takes pending's place when that is written.
-	spare *batch
-	// unwritten finds the batch that holds a grant which the disk does not know yet.
-	unwritten map[ledger.ID]*batch
+	inbox   inbox
+	stop    chan struct{} // closed by Close
+	stopped chan struct{} // closed when the books are
+	ended   error         // of the last write before Close; read after stopped
+	closing sync.Once
+
+	jobs    chan func() error // for the disk
+	written chan error        // how the last one ended
+
+	books
+}
+
+// The books are what the goroutine that keeps them owns; see keepBooks.
+type books struct {
+	// pending gathers what the next write will hold; writing is the batch that is being
+	// written, or nil; spare takes pending's place then.
+	pending, writing, spare *batch
 	// cells and grants are what the disk knows.
-	cells  map[ledger.Key]onDisk
+	cells  map[ledger.Key]*onDisk
 	grants map[ledger.ID]struct{}
 	owners []ledger.Owner
 	// failure is why the last write failed; nil when the disk is well.
 	failure error
-
-	wake    chan struct{} // there is something to write
-	scanned chan error    // a generation has been filled
-	stop    chan struct{} // closed by Close
-	stopped chan struct{} // closed by the writer when it has ended
-	journal *journal      // only the writer uses it
-	next    *generation   // being filled, or nil; only the writer uses it
-	ended   error         // of the last write before Close; read after stopped
-	closing sync.Once
+	probe   *time.Timer   // says when to try the disk again
+	pause   time.Duration // until the next time
+	probing bool          // it is to be tried
+	// then is called when the disk has done its job; nil while it has none.
+	then    func(error)
+	next    *generation // being filled, or nil
+	journal *journal    // used by whoever runs the disk's job
+	asked   []*request  // memory of decideAll
+	see     memory.Seer // seeTaken
+	noted   bool        // seeTaken has written something down
 }
 
 // An onDisk says what the log knows of a cell.
@@ -128,7 +137,12 @@ type onDisk struct {
 	per      limit.Micros // of the Window's limit
 }
 
-type counters struct{ writes, confirmed, bytes, generations atomic.Uint64 }
+// counters are the figures that others may read.
+type counters struct {
+	writes, confirmed, bytes, generations atomic.Uint64
+	durable                               atomic.Int64
+	failure                               atomic.Pointer[error]
+}
 
 // Stats are figures about a Store.
 type Stats struct {
@@ -143,14 +157,16 @@ type Stats struct {
 
 // Stats returns the store's figures.
 func (s *Store) Stats() Stats {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return Stats{
+	st := Stats{
 		Stats:  s.memory.Stats(),
 		Writes: s.stats.writes.Load(), Confirmed: s.stats.confirmed.Load(),
 		Bytes: s.stats.bytes.Load(), Generations: s.stats.generations.Load(),
-		Durable: len(s.cells), Failure: s.failure,
+		Durable: int(s.stats.durable.Load()),
 	}
+	if err := s.stats.failure.Load(); err != nil {
+		st.Failure = *err
+	}
+	return st
 }
 
 // KeySecret returns the secret to open a Controller with, so that its keys find the
@@ -171,9 +187,7 @@ func (s *Store) Scan(ctx context.Context, group uint64) iter.Seq2[ledger.Entry, 
 // commands fail with [ErrClosed]. It reports what could not be written.
 func (s *Store) Close() error {
 	s.closing.Do(func() {
-		s.mu.Lock()
 		s.closed.Store(true)
-		s.mu.Unlock()
 		close(s.stop)
 		<-s.stopped
 		s.ended = errors.Join(s.ended, s.journal.close(), s.memory.Close(), s.lock.release())

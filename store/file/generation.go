@@ -4,8 +4,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/sluicegate/sluice/ledger"
 )
@@ -14,13 +16,22 @@ import (
 // generation takes its place: a file with the state as it is, filled beside the log while
 // callers go on, that gets what was written meanwhile and then the log's name.
 
-// A generation is a log that is being filled.
+// A generation is a log that is being filled, by a goroutine of its own that is given one
+// slice of the state after the other.
 type generation struct {
 	journal *journal
 	path    string
+	slice   writer
+	more    func() (struct{}, bool) // puts more of the state into slice
+	stop    func()
+	slices  chan stamp // slice is to be written
+	wants   chan error // it was, or how not
+	full    bool       // there are no more slices
 	// tail is what was written to the old log meanwhile. It comes last, so that a cell
 	// that was read before it changed ends as it is on the disk.
 	tail []tailFrame
+	// lacks is how many batches the tail lacks that had something of what was read.
+	lacks int
 	// spoilt is set if a write to the old log failed: a cell may have been read with what
 	// was taken back since.
 	spoilt bool
@@ -39,8 +50,7 @@ const scanRecords = 256
 // would keep the disk from the callers for as long as that takes.
 const syncBytes = 256 << 10
 
-// renew begins a generation in the background when the log has grown enough. Only the
-// writer calls it.
+// renew begins a generation when the log has grown enough.
 func (s *Store) renew() {
 	if s.next != nil || !s.journal.grown() {
 		return
@@ -50,10 +60,65 @@ func (s *Store) renew() {
 		s.putOff(err)
 		return
 	}
-	s.mu.Lock()
+	g.more, g.stop = iter.Pull(s.everything(&g.slice))
+	g.slices, g.wants = make(chan stamp), make(chan error, 1)
+	go func() {
+		for at := range g.slices {
+			g.wants <- g.put(at)
+		}
+	}()
 	s.next = g
-	s.mu.Unlock()
-	go func() { s.scanned <- s.fill(g) }()
+	s.fillMore(nil)
+}
+
+// filled is where a generation says how its last slice was written.
+func (s *Store) filled() <-chan error {
+	if s.next == nil {
+		return nil
+	}
+	return s.next.wants
+}
+
+// fillMore gives a generation the next slice of the state.
+func (s *Store) fillMore(err error) {
+	g := s.next
+	if err == nil && !g.spoilt {
+		if _, more := g.more(); more {
+			g.slices <- stampNow(s.memory.Now())
+			return
+		}
+	}
+	g.full = true
+	close(g.slices)
+	if err != nil || g.spoilt {
+		s.giveUp(g, err)
+		return
+	}
+	for _, b := range []*batch{s.writing, s.pending} {
+		if b != nil && !b.empty() {
+			g.lacks++
+		}
+	}
+}
+
+// follow adds a batch to the tail that was written to the old log.
+func (g *generation) follow(b *batch) {
+	g.tail = append(g.tail, tailFrame{b.at, slices.Clone(b.records)})
+	if g.full {
+		g.lacks--
+	}
+}
+
+// complete reports whether a generation can take the log's place.
+func (g *generation) complete() bool { return g.full && g.lacks <= 0 }
+
+// giveUp drops a generation.
+func (s *Store) giveUp(g *generation, err error) {
+	s.next = nil
+	g.discard()
+	if err != nil {
+		s.putOff(err)
+	}
 }
 
 // putOff waits for the log to grow as much again before the next try.
@@ -77,49 +142,43 @@ func (s *Store) begin() (*generation, error) {
 	return g, nil
 }
 
-// fill writes the whole state into a generation, a little at a time. A cell that changes
-// afterwards comes again in the tail; so does one whose change is not confirmed yet,
-// unless it fails and spoils the generation.
-func (s *Store) fill(g *generation) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	w := make(writer, 0, 64*scanRecords)
-	if s.owners != nil {
-		w.ownersOf(s.owners)
+// everything puts the whole state into w, which is a slice of it each time it yields and
+// is to be empty again then. A cell that changes afterwards comes again in the tail; so
+// does one whose change is not confirmed yet, unless it fails and spoils the generation.
+func (s *Store) everything(w *writer) iter.Seq[struct{}] {
+	return func(yield func(struct{}) bool) {
+		if s.owners != nil {
+			w.ownersOf(s.owners)
+		}
+		n := 0
+		goOn := func() bool {
+			n++
+			return n%scanRecords != 0 || yield(struct{}{})
+		}
+		for key, d := range s.cells {
+			if !s.encodeWhole(w, key, d) {
+				delete(s.cells, key)
+			}
+			if !goOn() {
+				return
+			}
+		}
+		for id := range s.grants {
+			if !s.memory.ViewRecord(id, func(r *ledger.Record) { w.grant(id, r) }) {
+				delete(s.grants, id)
+			}
+			if !goOn() {
+				return
+			}
+		}
+		yield(struct{}{})
 	}
-	n := 0
-	pause := func() error {
-		if n++; n%scanRecords != 0 {
-			return nil
-		}
-		return s.unlocked(g, &w)
-	}
-	for key, d := range s.cells {
-		if !s.encodeWhole(&w, key, d) {
-			delete(s.cells, key)
-		}
-		if err := pause(); err != nil {
-			return err
-		}
-	}
-	for id := range s.grants {
-		if !s.memory.ViewRecord(id, func(r *ledger.Record) { w.grant(id, r) }) {
-			delete(s.grants, id)
-		}
-		if err := pause(); err != nil {
-			return err
-		}
-	}
-	return s.unlocked(g, &w)
 }
 
-// unlocked writes what was gathered while callers may go on.
-func (s *Store) unlocked(g *generation, w *writer) error {
-	at := stampNow(s.memory.Now())
-	s.mu.Unlock()
-	defer s.mu.Lock()
-	err := g.journal.put(at, *w)
-	*w = (*w)[:0]
+// put writes the slice.
+func (g *generation) put(at stamp) error {
+	err := g.journal.put(at, g.slice)
+	g.slice = g.slice[:0]
 	if err == nil && g.journal.written.end-g.synced > syncBytes {
 		g.synced = g.journal.written.end
 		err = datasync(g.journal.file)
@@ -127,26 +186,19 @@ func (s *Store) unlocked(g *generation, w *writer) error {
 	return err
 }
 
-// replace gives a filled generation the log's place.
-func (s *Store) replace(err error) {
+// finishGeneration gives a filled generation the log's place.
+func (s *Store) finishGeneration() {
 	g := s.next
-	if g == nil {
+	if g.spoilt {
+		s.giveUp(g, nil)
 		return
 	}
-	s.mu.Lock()
-	s.next = nil
-	s.mu.Unlock()
-	switch {
-	case g.spoilt:
-		g.discard()
-		return
-	case err == nil:
-		err = s.install(g)
-	}
-	if err != nil {
-		g.discard()
-		s.putOff(err)
-	}
+	s.give(func() error { return s.install(g) }, func(err error) {
+		s.next = nil
+		if err != nil {
+			s.giveUp(g, err)
+		}
+	})
 }
 
 // install finishes a generation and renames it. The log that it replaces stays as the
@@ -195,7 +247,12 @@ func (s *Store) rewrite() error {
 	if err != nil {
 		return err
 	}
-	if err = s.fill(g); err == nil {
+	for range s.everything(&g.slice) {
+		if err = g.put(stampNow(s.memory.Now())); err != nil {
+			break
+		}
+	}
+	if err == nil {
 		err = s.install(g)
 	}
 	if err != nil {
@@ -204,25 +261,23 @@ func (s *Store) rewrite() error {
 	return err
 }
 
-// dropGeneration gives up a generation that is being filled.
+// dropGeneration gives up a generation that is being filled, if there is one.
 func (s *Store) dropGeneration() {
-	if s.next == nil {
+	g := s.next
+	if g == nil {
 		return
 	}
-	s.mu.Lock()
-	s.abandonGeneration()
-	s.mu.Unlock()
-	s.replace(<-s.scanned)
-}
-
-// abandonGeneration spoils a generation that is being filled. The caller holds s.mu.
-func (s *Store) abandonGeneration() {
-	if s.next != nil {
-		s.next.spoilt = true
+	if !g.full {
+		<-g.wants
+		close(g.slices)
 	}
+	s.giveUp(g, nil)
 }
 
 func (g *generation) discard() {
+	if g.stop != nil {
+		g.stop()
+	}
 	g.journal.file.Close()
 	os.Remove(g.path)
 }

@@ -57,7 +57,7 @@ func TestCostDoesNotGrow(t *testing.T) {
 		for next <= upTo {
 			cmds := make([]ledger.Command, 0, 1000)
 			for ; next <= upTo && len(cmds) < cap(cmds); next++ {
-				cmds = append(cmds, reservation(next)...)
+				cmds = append(cmds, reservation(next, next)...)
 			}
 			if err := d.Apply(context.Background(), cmds, make([]ledger.Result, len(cmds))); err != nil {
 				t.Fatal(err)
@@ -67,7 +67,7 @@ func TestCostDoesNotGrow(t *testing.T) {
 	cost := func() uint64 {
 		before := d.Stats().Bytes
 		for range 20 {
-			d.want(ledger.Done, reservation(next)[0])
+			d.want(ledger.Done, reservation(next, next)[0])
 			next++
 		}
 		return (d.Stats().Bytes - before) / 20

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/sluicegate/sluice/ledger"
 	"github.com/sluicegate/sluice/limit"
@@ -31,7 +32,7 @@ func Open(path string, o Options) (*Store, error) {
 		}
 		return nil, fmt.Errorf("file: the store %s cannot be opened: %w", path, err)
 	}
-	go s.write()
+	go s.keepBooks()
 	return s, nil
 }
 
@@ -52,18 +53,24 @@ func open(path string, o Options) (_ *Store, err error) {
 		}
 	}()
 	s := &Store{
-		path: path, options: o, lock: lock,
-		pending: newBatch(), spare: newBatch(), unwritten: make(map[ledger.ID]*batch),
-		cells: make(map[ledger.Key]onDisk), grants: make(map[ledger.ID]struct{}),
-		wake: make(chan struct{}, 1), scanned: make(chan error, 1),
+		path: path, options: o, lock: lock, inbox: inbox{wake: make(chan struct{}, 1)},
 		stop: make(chan struct{}), stopped: make(chan struct{}),
+		jobs: make(chan func() error), written: make(chan error, 1),
+		books: books{
+			pending: newBatch(), spare: newBatch(),
+			cells: make(map[ledger.Key]*onDisk), grants: make(map[ledger.ID]struct{}),
+			probe: time.NewTimer(0),
+		},
 	}
+	s.probe.Stop()
+	s.see = s.seeTaken
 	if err := s.readBack(); err != nil {
 		return nil, err
 	}
 	if err := s.rewrite(); err != nil {
 		return nil, err
 	}
+	s.stats.durable.Store(int64(len(s.cells)))
 	return s, nil
 }
 
@@ -164,7 +171,7 @@ func (s *Store) restore(st *state) error {
 		if !s.memory.Restore(key, c.limit, cell) {
 			return tooMany
 		}
-		s.cells[key] = onDisk{pool: c.pool}
+		s.cells[key] = &onDisk{pool: c.pool}
 	}
 	for key, held := range st.heldSlots() {
 		if !s.memory.Restore(key, held.Limit, limit.Cell{Used: held.N}) {

@@ -2,6 +2,7 @@ package file
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -71,33 +72,25 @@ func (m *migration) String() string {
 // are dropped, and a grant that held its slots holds them no longer. With [RefuseRules]
 // any difference is an error and nothing changes.
 func (s *Store) Keep(owners []ledger.Owner) error {
-	b, err := s.keep(owners)
-	if err != nil || b == nil {
-		return err
-	}
-	<-b.done
-	return b.err
-}
-
-// keep migrates in memory and returns the batch that writes it, nil if nothing differs.
-func (s *Store) keep(owners []ledger.Owner) (*batch, error) {
 	owners = slices.Clone(owners)
 	slices.SortFunc(owners, func(a, b ledger.Owner) int { return cmp.Compare(a.Pool, b.Pool) })
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed.Load() {
-		return nil, ErrClosed
-	}
+	r := requests.Get().(*request)
+	r.do = func() error { return s.keep(r, owners) }
+	return s.ask(context.Background(), r)
+}
+
+// keep migrates in memory, and has r wait for it to be written.
+func (s *Store) keep(r *request, owners []ledger.Owner) error {
 	if s.failure != nil {
-		return nil, s.refusal()
+		return s.refusal()
 	}
 	m := compareOwners(s.owners, owners)
 	first := s.owners == nil
 	if m.empty() && !first {
-		return nil, nil
+		return nil
 	}
 	if !first && s.options.OnRulesChange == RefuseRules {
-		return nil, errors.New("file: the store " + s.path + " was written under other rules (" + m.String() +
+		return errors.New("file: the store " + s.path + " was written under other rules (" + m.String() +
 			"); to keep the counters of the rules that stay, set onRulesChange to migrate")
 	}
 	cells := s.dropCells(m.gone)
@@ -107,11 +100,11 @@ func (s *Store) keep(owners []ledger.Owner) (*batch, error) {
 			"slots freed", slots, "differences", m.String())
 	}
 	s.owners, s.pending.owners = owners, true
-	s.wakeWriter()
-	return s.pending, nil
+	s.waitFor(r)
+	return nil
 }
 
-// dropCells forgets the cells of pools that are gone. The caller holds s.mu.
+// dropCells forgets the cells of pools that are gone.
 func (s *Store) dropCells(gone map[uint64]bool) (dropped int) {
 	for key, d := range s.cells {
 		if gone[d.pool] {
@@ -120,17 +113,11 @@ func (s *Store) dropCells(gone map[uint64]bool) (dropped int) {
 			dropped++
 		}
 	}
-	for key, c := range s.pending.cells {
-		if _, known := s.cells[key]; !known && gone[c.pool] {
-			s.memory.Clear(key)
-			dropped++
-		}
-	}
 	return dropped
 }
 
 // dropSlots frees the slots of pools that are gone. A grant that held slots and has none
-// left is over. The caller holds s.mu.
+// left is over.
 func (s *Store) dropSlots(gone map[uint64]bool) (freed int) {
 	for id, r := range s.memory.OpenRecords() {
 		var slots []ledger.Step
@@ -148,7 +135,7 @@ func (s *Store) dropSlots(gone map[uint64]bool) (freed int) {
 			continue
 		}
 		freed += len(slots)
-		_, unwritten := s.unwritten[id]
+		unwritten := s.holderOf(id) != nil
 		s.also(ledger.Command{Op: ledger.Free, ID: id, Steps: slots})
 		if !unwritten && left == 0 { // one that is may yet have to be taken back whole
 			s.also(ledger.Command{Op: ledger.Release, ID: id})

@@ -105,14 +105,14 @@ func (s *Store) Apply(_ context.Context, cmds []ledger.Command, res []ledger.Res
 		return ErrClosed
 	}
 	for i := range cmds {
-		s.apply(&cmds[i], &res[i])
+		s.apply(&cmds[i], &res[i], nil)
 	}
 	return nil
 }
 
-func (s *Store) apply(cmd *ledger.Command, res *ledger.Result) {
+func (s *Store) apply(cmd *ledger.Command, res *ledger.Result, see Seer) {
 	res.Start(0) // whoever looks at a cell reads the clock then
-	if len(cmd.Steps) == 1 && cmd.ID.Zero() && (cmd.Op == ledger.Take || cmd.Op == ledger.Release) && s.one(cmd, res) {
+	if see == nil && len(cmd.Steps) == 1 && cmd.ID.Zero() && (cmd.Op == ledger.Take || cmd.Op == ledger.Release) && s.one(cmd, res) {
 		return
 	}
 	switch {
@@ -120,16 +120,16 @@ func (s *Store) apply(cmd *ledger.Command, res *ledger.Result) {
 		res.At = s.now()
 		s.reset(cmd, res)
 	case !cmd.ID.Zero() && cmd.Op != ledger.Peek && cmd.Op != ledger.Cool:
-		s.applyNamed(cmd, res)
+		s.applyNamed(cmd, res, see)
 	case cmd.Op == ledger.Find:
 		res.At, res.Status = s.now(), ledger.Unknown
 	default:
-		s.run(cmd, cmd.Steps, res)
+		s.run(cmd, cmd.Steps, res, see)
 	}
 }
 
 // applyNamed carries out a command whose grant has a record.
-func (s *Store) applyNamed(cmd *ledger.Command, res *ledger.Result) {
+func (s *Store) applyNamed(cmd *ledger.Command, res *ledger.Result, see Seer) {
 	s.grantsMu.Lock()
 	defer s.grantsMu.Unlock()
 	res.At = s.now()
@@ -137,7 +137,7 @@ func (s *Store) applyNamed(cmd *ledger.Command, res *ledger.Result) {
 	if done {
 		return
 	}
-	s.run(cmd, steps, res)
+	s.run(cmd, steps, res, see)
 	s.grants.End(cmd, res)
 }
 
@@ -220,7 +220,7 @@ type scratch struct {
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
 // run carries out cmd under the lock bits of all its cells.
-func (s *Store) run(cmd *ledger.Command, steps []ledger.Step, res *ledger.Result) {
+func (s *Store) run(cmd *ledger.Command, steps []ledger.Step, res *ledger.Result, see Seer) {
 	x := scratches.Get().(*scratch)
 	defer scratches.Put(x)
 	x.holds = slices.Grow(x.holds[:0], len(steps))[:len(steps)]
@@ -237,6 +237,11 @@ func (s *Store) run(cmd *ledger.Command, steps []ledger.Step, res *ledger.Result
 	}
 	if res.Status == ledger.Done {
 		ledger.Run(cmd, steps, x.cells, res)
+	}
+	if see != nil && res.Status == ledger.Done {
+		for i := range steps {
+			see(&steps[i], x.cells[i], res.At)
+		}
 	}
 	for i := range x.holds {
 		if h := &x.holds[i]; h.first == i && h.slot != nil {

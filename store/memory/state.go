@@ -112,3 +112,17 @@ func (s *Store) OpenRecords() map[ledger.ID]ledger.Record {
 	}
 	return open
 }
+
+// A Seer is shown a step of a command that was carried out and the cell that it has
+// changed. Nobody else changes the cell meanwhile, so a Seer is short; it keeps neither
+// the cell nor its Log.
+type Seer func(step *ledger.Step, c *limit.Cell, now limit.Micros)
+
+// ApplySeen is Apply of one command whose changes see is shown.
+func (s *Store) ApplySeen(cmd *ledger.Command, res *ledger.Result, see Seer) error {
+	if s.closed.Load() {
+		return ErrClosed
+	}
+	s.apply(cmd, res, see)
+	return nil
+}
