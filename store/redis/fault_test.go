@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -70,89 +67,6 @@ func (j *journal) lines() []string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return strings.FieldsFunc(j.text.String(), func(r rune) bool { return r == '\n' })
-}
-
-// offer lets callers decide for a while, and returns how long each decision took.
-func offer(s *redis.Store, callers int, d time.Duration) (waits []time.Duration, errs int) {
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	end := time.Now().Add(d)
-	for i := range callers {
-		wg.Go(func() {
-			for time.Now().Before(end) {
-				began := time.Now()
-				_, err := do(s, take(limit.Window(1<<40, limit.Hour), uint64(i), 1))
-				mu.Lock()
-				waits = append(waits, time.Since(began))
-				if err != nil {
-					errs++
-				}
-				mu.Unlock()
-				time.Sleep(time.Millisecond) // callers that are refused do something else first
-			}
-		})
-	}
-	wg.Wait()
-	slices.Sort(waits)
-	return waits, errs
-}
-
-func quantile(waits []time.Duration, q float64) time.Duration {
-	return waits[int(float64(len(waits)-1)*q)]
-}
-
-func TestSilentServer(t *testing.T) {
-	server := redistest.Start(t)
-	for _, c := range []struct {
-		name    string
-		trouble func(*proxy)
-	}{
-		{"P-153 a black hole", (*proxy).swallow},
-		{"P-154 a peer that takes and never answers", (*proxy).swallowAnswers},
-		{"P-156 six seconds late", func(p *proxy) { p.delay(6000) }},
-		{"connections that are cut", (*proxy).reset},
-		{"a server that is frozen", func(*proxy) { server.Stop() }},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			p, log := newProxy(t, server.Addr), &journal{}
-			s := open(t, redis.Options{URI: p.uri(), Logger: slog.New(slog.NewTextHandler(log, nil))})
-			defer s.Close()
-			if waits, errs := offer(s, 8, 50*time.Millisecond); errs > len(waits)/2 {
-				t.Fatalf("%d of %d failed with a good server", errs, len(waits))
-			}
-			goroutines := runtime.NumGoroutine()
-			c.trouble(p)
-			waits, errs := offer(s, 64, 200*time.Millisecond)
-			if quantile(waits, 1) > 150*time.Millisecond || errs == 0 {
-				t.Errorf("the longest of the first waits was %v, with %d errors", quantile(waits, 1), errs)
-			}
-			waits, _ = offer(s, 64, 300*time.Millisecond)
-			t.Logf("p50 %v, p99 %v of %d once the breaker is open", quantile(waits, 0.5), quantile(waits, 0.99), len(waits))
-			if quantile(waits, 0.5) > time.Millisecond {
-				t.Errorf("a decision takes %v while the server is known not to answer", quantile(waits, 0.5))
-			}
-			if _, err := do(s, take(limit.Pace(1), 1, 1)); !errors.Is(err, redis.ErrUnavailable) {
-				t.Errorf("told %v", err)
-			}
-			if n := runtime.NumGoroutine(); n > goroutines+40 {
-				t.Errorf("%d goroutines, and %d before", n, goroutines)
-			}
-			p.heal()
-			server.Continue()
-			recovered := eventually(t, 3*time.Second, "the server is asked again", func() bool {
-				began := time.Now()
-				_, err := do(s, take(limit.Pace(1), 1, 1))
-				if d := time.Since(began); d > 150*time.Millisecond {
-					t.Errorf("P-160 a caller waited %v for the recovery", d)
-				}
-				return err == nil
-			})
-			t.Logf("recovered after %v", recovered)
-			if lines := log.lines(); len(lines) != 2 {
-				t.Errorf("the log has %d lines, want one for each change:\n%s", len(lines), strings.Join(lines, "\n"))
-			}
-		})
-	}
 }
 
 func TestLostAnswers(t *testing.T) {
@@ -313,27 +227,6 @@ func TestFullMemory(t *testing.T) {
 	}
 	server.Do("CONFIG", "SET", "maxmemory", "0")
 	eventually(t, 2*time.Second, "the slots are free", func() bool { return left(t, s, limit.Slots(10), 1) == 10 })
-}
-
-func TestRestart(t *testing.T) {
-	server := redistest.Start(t)
-	s := open(t, redis.Options{URI: "redis://" + server.Addr})
-	defer s.Close()
-	for round := range 3 {
-		server.Kill()
-		eventually(t, time.Second, "the server is missed", func() bool {
-			_, err := do(s, take(limit.Pace(1), 1, 1))
-			return err != nil
-		})
-		server.Run()
-		d := eventually(t, 3*time.Second, "the server is asked again", func() bool {
-			res, err := do(s, take(limit.Window(1, limit.Hour), 1, 1))
-			return err == nil && res.Status == ledger.Done
-		})
-		if d > time.Second {
-			t.Errorf("P-160 round %d: it took %v", round, d)
-		}
-	}
 }
 
 func TestOpenErrors(t *testing.T) {

@@ -3,7 +3,10 @@ package redis_test
 import (
 	"context"
 	"fmt"
+	"io"
+	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/Shopify/toxiproxy/v2"
@@ -52,3 +55,37 @@ func (p *proxy) reset() { p.add("reset_peer", "downstream", `"timeout":0`) }
 
 // heal ends all trouble. What was swallowed stays lost, with its connection.
 func (p *proxy) heal() { p.Toxics.ResetToxics(context.Background()) }
+
+// A router brings connections to a server that can be changed, as a name does that is
+// given another address: those that are open stay where they are.
+type router struct {
+	net.Listener
+	to atomic.Value
+}
+
+func newRouter(t *testing.T, to string) *router {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	r := &router{Listener: l}
+	r.to.Store(to)
+	go func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", r.to.Load().(string))
+			if err != nil {
+				in.Close()
+				continue
+			}
+			go func() { io.Copy(out, in); out.Close() }()
+			go func() { io.Copy(in, out); in.Close() }()
+		}
+	}()
+	return r
+}

@@ -2,9 +2,6 @@ package redis_test
 
 import (
 	"context"
-	"fmt"
-	"io"
-	"net"
 	"strconv"
 	"strings"
 	"sync"
@@ -279,90 +276,6 @@ func TestSharedBooks(t *testing.T) {
 		adm.Release()
 		if _, err := nodes[0].Admit(ctx, sluice.Call{ID: "job 2"}); err != nil {
 			t.Errorf("the slot is not free: %v", err)
-		}
-	})
-}
-
-// A router brings connections to a server that can be changed, as a name does that is
-// given another address: those that are open stay where they are.
-type router struct {
-	net.Listener
-	to atomic.Value
-}
-
-func newRouter(t *testing.T, to string) *router {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	r := &router{Listener: l}
-	r.to.Store(to)
-	go func() {
-		for {
-			in, err := l.Accept()
-			if err != nil {
-				return
-			}
-			out, err := net.Dial("tcp", r.to.Load().(string))
-			if err != nil {
-				in.Close()
-				continue
-			}
-			go func() { io.Copy(out, in); out.Close() }()
-			go func() { io.Copy(in, out); in.Close() }()
-		}
-	}()
-	return r
-}
-
-func TestFailover(t *testing.T) {
-	t.Run("P-134 a master that becomes a replica is left", func(t *testing.T) {
-		a, b := redistest.Start(t), redistest.Start(t)
-		name := newRouter(t, a.Addr)
-		s := open(t, redis.Options{URI: "redis://" + name.Addr().String()})
-		defer s.Close()
-		a.Do("REPLICAOF", "127.0.0.1", b.Port)
-		name.to.Store(b.Addr)
-		began := time.Now()
-		inRow := 0
-		eventually(t, 3*time.Second, "the new master is asked", func() bool {
-			res, err := do(s, take(limit.Window(1<<40, limit.Hour), 1, 1))
-			if inRow++; err != nil || res.Status != ledger.Done {
-				inRow = 0
-			}
-			return inRow == 50
-		})
-		if d := time.Since(began); d > time.Second {
-			t.Errorf("it took %v", d)
-		}
-		if b.Do("DBSIZE") == ":0" {
-			t.Error("the new master has been told nothing")
-		}
-	})
-	t.Run("a Sentinel names the new master", func(t *testing.T) {
-		master := redistest.Start(t, "--repl-diskless-sync-delay", "0")
-		replica := redistest.Replica(t, master)
-		sentinel := redistest.Sentinel(t, master)
-		eventually(t, 15*time.Second, "the Sentinel knows the replica", func() bool {
-			return strings.Contains(sentinel.Info("sentinel"), "slaves=1") && strings.Contains(master.Info("replication"), "state=online")
-		})
-		s := open(t, redis.Options{URI: fmt.Sprintf("redis://%s?master_set=books", sentinel.Addr)})
-		defer s.Close()
-		if res, err := do(s, take(limit.Window(9, limit.Hour), 1, 1)); err != nil || res.Status != ledger.Done {
-			t.Fatalf("%+v, %v", res, err)
-		}
-		eventually(t, 5*time.Second, "the replica has the take", func() bool { return replica.Do("DBSIZE") == master.Do("DBSIZE") })
-		master.Kill()
-		began := time.Now()
-		eventually(t, 15*time.Second, "the new master is asked", func() bool {
-			res, err := do(s, take(limit.Window(9, limit.Hour), 1, 1))
-			return err == nil && res.Status == ledger.Done
-		})
-		t.Logf("it took %v", time.Since(began))
-		if n := left(t, s, limit.Window(9, limit.Hour), 1); n != 7 {
-			t.Errorf("%d left of 9 after one take on either", n)
 		}
 	})
 }

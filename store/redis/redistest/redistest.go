@@ -43,10 +43,25 @@ func Start(t testing.TB, args ...string) *Server {
 	return s
 }
 
-// Replica starts a server that follows master.
+// Replica starts a server that follows master, and waits until what the master writes
+// arrives. The first of two marks may come with the copy that a replica begins with; only
+// some time after that does the master send what is new.
 func Replica(t testing.TB, master *Server) *Server {
 	t.Helper()
-	return Start(t, "--replicaof", "127.0.0.1", master.Port)
+	s := Start(t, "--replicaof", "127.0.0.1", master.Port)
+	deadline := time.Now().Add(30 * time.Second)
+	for _, mark := range []string{"replica:copy:", "replica:news:"} {
+		mark += s.Port
+		master.Do("SET", mark, "1")
+		for s.Do("EXISTS", mark) != ":1" {
+			if time.Now().After(deadline) {
+				t.Fatalf("the replica of %s does not follow it", master.Addr)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		master.Do("DEL", mark)
+	}
+	return s
 }
 
 // Sentinel starts a Sentinel that watches master under the name "books", and takes it for
