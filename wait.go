@@ -3,6 +3,7 @@ package sluice
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"time"
 
 	"github.com/sluicegate/sluice/internal/line"
@@ -190,6 +191,7 @@ func (l *waitLine) arm(c *Controller, wait limit.Micros) {
 	after := wait.Duration()
 	if wait == 0 {
 		after = c.room.askAfter()
+		after -= rand.N(after / 8) // or lines that began together would always ask together
 	}
 	l.due = time.Now().Add(after)
 	if l.timer == nil {

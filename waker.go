@@ -41,13 +41,17 @@ func (c *Controller) freed(cell ledger.Key) {
 	}
 }
 
-// heard asks for every line once, because nobody was told for a while, or will be. The
-// lines ask one after the other: other processes do the same at this moment.
+// heard asks for every line once when the store can tell again, for what it has not told
+// of meanwhile. The lines do so one after the other: those of other processes ask at this
+// moment too. While it cannot tell, each line asks as ever when its timer fires: a store
+// that has lost its server is not asked more for that.
 func (c *Controller) heard(works bool) {
 	r := &c.room
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.told = works
+	if r.told = works; !works {
+		return
+	}
 	for _, of := range r.rules {
 		for _, l := range of.byKey {
 			l.hurry(rand.N(r.round()))
