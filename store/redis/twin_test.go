@@ -131,11 +131,10 @@ func (m *model) at(l limit.Limit, now limit.Micros) *limit.Cell {
 	return &m.cell
 }
 
-// TestTwins sends random steps through the Go and the script, and every answer must be
-// the same to the microsecond: ten thousand of each kind, a hundred thousand where CI is
-// set. SEED=n repeats a run, STEPS=n makes it longer.
-func TestTwins(t *testing.T) {
-	steps, seed := 10_000, rand.Uint64()
+// extent is how many random steps a test takes, and under which seed: ten thousand, a
+// hundred thousand where CI is set. SEED=n repeats a run, STEPS=n makes it longer.
+func extent(t *testing.T) (steps int, seed uint64) {
+	steps, seed = 10_000, rand.Uint64()
 	if os.Getenv("CI") != "" {
 		steps = 100_000
 	}
@@ -150,11 +149,18 @@ func TestTwins(t *testing.T) {
 			v(n)
 		}
 	}
+	t.Logf("%d steps, SEED=%d", steps, seed)
+	return steps, seed
+}
+
+// TestTwins sends random steps of each kind through the Go and the script, and every answer
+// must be the same to the microsecond.
+func TestTwins(t *testing.T) {
+	steps, seed := extent(t)
 	fresh := twins(t)
 	for kind := limit.KindBucket; kind <= limit.KindCooldown; kind++ {
 		t.Run(kind.String(), func(t *testing.T) {
 			t.Parallel()
-			t.Logf("%d steps, SEED=%d", steps, seed)
 			r := rand.New(rand.NewPCG(seed, uint64(kind)))
 			for done := 0; done < steps && !t.Failed(); {
 				done += walk(t, r, kind, fresh(t))

@@ -1,0 +1,140 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sluicegate/sluice/ledger"
+	"github.com/sluicegate/sluice/limit"
+)
+
+// A shelf is eight cells and six grants inside a real server, and the Go's own books of
+// them. The limits of the cells change now and then.
+type shelf struct {
+	*twin
+	base   uint64
+	books  *ledger.Books
+	limits [8]limit.Limit
+	taken  []ledger.Command // grants without an ID, as they are to be given back
+	now    limit.Micros
+	story  strings.Builder
+}
+
+// do carries out cmd on both sides, and reports whether they say the same.
+func (s *shelf) do(cmd ledger.Command) (ledger.Result, bool) {
+	fmt.Fprintf(&s.story, "%d: %+v\n", s.now, cmd)
+	theirs := cmd
+	theirs.Steps = slices.Clone(cmd.Steps)
+	var want ledger.Result
+	s.books.Apply(s.now, &theirs, &want)
+	got := s.send(&cmd)
+	text, model := fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", want)
+	if text != model {
+		s.t.Errorf("the script says %s\nthe Go          %s\nafter\n%s", text, model, s.story.String())
+	}
+	return got, text == model
+}
+
+// send carries out cmd in the server, at the shelf's time.
+func (s *shelf) send(cmd *ledger.Command) ledger.Result {
+	var keys []string
+	flags := byte(0)
+	if cmd.Levels {
+		flags |= flagLevels
+	}
+	if !cmd.ID.Zero() {
+		flags |= flagRecord
+		keys = append(keys, s.store.recordKey(cmd.ID))
+	}
+	for i := range cmd.Steps {
+		keys = append(keys, s.store.cellKey(cmd.Steps[i].Key))
+	}
+	args := []string{string(appendCommand(nil, cmd, cmd.Steps, flags)), fmt.Sprint(int64(s.now))}
+	reply, err := s.script.Exec(context.Background(), s.client, keys, args).ToString()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var res ledger.Result
+	r := reader{rest: []byte(reply)}
+	res.Start(limit.Micros(read64(r.take(8))))
+	r.take(4) // the length of the one answer
+	r.readAnswer(cmd, &res)
+	if r.bad || len(r.rest) > 0 {
+		s.t.Fatalf("the answer to %+v cannot be read: %q", cmd, reply)
+	}
+	return res
+}
+
+// any returns a command about a few cells and grants, so that they meet.
+func (s *shelf) any(r *rand.Rand) ledger.Command {
+	if len(s.taken) > 0 && r.IntN(5) == 0 {
+		k := r.IntN(len(s.taken))
+		cmd := s.taken[k]
+		s.taken = slices.Delete(s.taken, k, k+1)
+		cmd.Op = []ledger.Op{ledger.Settle, ledger.Release, ledger.Void}[r.IntN(3)]
+		return cmd
+	}
+	cmd := ledger.Command{Op: ledger.Take, Call: r.Uint64N(2), Levels: r.IntN(2) == 0}
+	switch r.IntN(12) {
+	case 0:
+		cmd.Op, cmd.Delay = ledger.Cool, limit.Micros(r.IntN(2000))
+	case 1:
+		cmd.Op = ledger.Peek
+	case 2, 3, 4, 5, 6:
+		cmd.Op = []ledger.Op{ledger.Find, ledger.Settle, ledger.Release, ledger.Free, ledger.Void}[r.IntN(5)]
+	}
+	if cmd.Op > ledger.Peek && cmd.Op != ledger.Cool || cmd.Op == ledger.Take && r.IntN(2) == 0 {
+		cmd.ID = ledger.ID{Hi: s.base, Lo: r.Uint64N(6) + 1}
+	}
+	for range r.IntN(5) {
+		i := r.Uint64N(8)
+		cmd.Steps = append(cmd.Steps, ledger.Step{
+			Key: ledger.Key{Group: s.base << 32, Cell: s.base<<8 | i}, Limit: s.limits[i], N: anyUnits(r, s.limits[i]),
+			Set: uint8(max(0, r.IntN(8)-5)), Keep: r.IntN(3) == 0,
+		})
+		cmd.Used = append(cmd.Used, r.Int64N(6)-1)
+	}
+	return cmd
+}
+
+// TestTwinBooks sends random commands of up to four steps, with records and without, through
+// the Go's books and the script. Each answer must be the same in every word: verdicts, waits,
+// levels, and what a record says, also after its cells' limits have changed.
+func TestTwinBooks(t *testing.T) {
+	steps, seed := extent(t)
+	fresh := twins(t)
+	r := rand.New(rand.NewPCG(seed, 6))
+	statuses := map[ledger.Status]int{}
+	for base := uint64(1); steps > 0 && !t.Failed(); base++ {
+		s := &shelf{twin: fresh(t), base: base, books: ledger.NewBooks(ledger.NewGrants(1<<20, limit.Hour)), now: 1_900_000_000_000_000}
+		for i := range s.limits {
+			s.limits[i] = anyLimit(r, limit.Kind(1+r.IntN(5)))
+		}
+		for range 200 {
+			steps--
+			if i := r.IntN(len(s.limits)); r.IntN(20) == 0 {
+				s.limits[i] = anyLimit(r, limit.Kind(1+r.IntN(5)))
+			}
+			s.now += max(0, min(anyStep(r, s.limits[r.IntN(8)]), limit.Second)) // what is remembered for an hour is not forgotten
+			cmd := s.any(r)
+			res, same := s.do(cmd)
+			if !same {
+				return
+			}
+			statuses[res.Status]++
+			if cmd.Op == ledger.Take && cmd.ID.Zero() && res.Status == ledger.Done {
+				s.taken = append(s.taken, ledger.Command{Steps: cmd.Steps, Used: cmd.Used, At: res.At})
+			}
+		}
+	}
+	for _, status := range []ledger.Status{ledger.Done, ledger.Refused, ledger.Replayed, ledger.Conflict, ledger.Unknown} {
+		if statuses[status] < 100 {
+			t.Errorf("only %d answers had the status %d", statuses[status], status)
+		}
+	}
+	t.Logf("answers by status: %v", statuses)
+}
