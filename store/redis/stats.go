@@ -26,6 +26,7 @@ type Figures struct {
 	Evictions    int64 // keys that the server has dropped for want of memory: counters that were lost
 	Bytes        int64 // memory in use
 	MaxBytes     int64 // the bound on it; zero is none
+	Evicts       bool  // it drops keys when the bound is reached, instead of refusing new ones
 }
 
 // Stats returns figures at once, without asking the server.
@@ -55,20 +56,26 @@ func (s *Store) lookAround(ctx context.Context) {
 		keys, _ := said[1].ToInt64() // zero if it may not be asked
 		sum.Keys += keys
 	}
-	s.figures.Store(&sum)
+	if before := s.figures.Swap(&sum); sum.Evicts && (before == nil || !before.Evicts) {
+		s.log.Warn("redis: the server forgets counters when its memory is full; set maxmemory-policy to noeviction")
+	}
 }
 
 // add adds what a server says in its INFO.
 func (f *Figures) add(info string) {
-	fields := map[string]*int64{
-		"keyspace_hits": &f.Hits, "keyspace_misses": &f.Misses, "evicted_keys": &f.Evictions,
-		"used_memory": &f.Bytes, "maxmemory": &f.MaxBytes,
-	}
+	said := map[string]string{}
 	for line := range strings.Lines(info) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		if field := fields[name]; field != nil {
-			n, _ := strconv.ParseInt(value, 10, 64)
-			*field += n
-		}
+		said[name] = value
 	}
+	number := func(name string) int64 {
+		n, _ := strconv.ParseInt(said[name], 10, 64) // zero if it is not said
+		return n
+	}
+	f.Hits += number("keyspace_hits")
+	f.Misses += number("keyspace_misses")
+	f.Evictions += number("evicted_keys")
+	f.Bytes += number("used_memory")
+	f.MaxBytes += number("maxmemory")
+	f.Evicts = f.Evicts || number("maxmemory") > 0 && said["maxmemory_policy"] != "noeviction"
 }
