@@ -81,10 +81,15 @@ func (s *Store) Watch(freed func(ledger.Key), heard func(bool)) (stop func()) {
 func (c *channel) run(ctx context.Context, s *Store) {
 	defer close(c.ended)
 	warned := false
-	for ctx.Err() == nil {
+	for before := false; ctx.Err() == nil; {
 		client, err := s.nodes.any().connected(ctx)
 		if err == nil {
-			err = c.hear(ctx, client)
+			err = c.hear(ctx, client, func(ctx context.Context) {
+				if before { // what has cut this connection may have cut that of the calls
+					s.probeAll(ctx)
+				}
+				before = true
+			})
 		}
 		pause := probeEvery
 		if _, refused := rueidis.IsRedisErr(err); refused && !isDown(err) {
@@ -103,17 +108,18 @@ func (c *channel) run(ctx context.Context, s *Store) {
 
 // hear subscribes and passes on what comes, until the connection is lost, ctx ends, or
 // another client has taken the place of this one. It returns why it could not subscribe.
-func (c *channel) hear(ctx context.Context, client rueidis.Client) error {
+// ready is called before anybody is told that it could, and asks for something.
+func (c *channel) hear(ctx context.Context, client rueidis.Client, ready func(context.Context)) error {
 	conn, release := client.Dedicate()
 	defer release()
 	defer conn.Close()
 	lost := conn.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(m rueidis.PubSubMessage) { c.pass(m.Message) }})
 	bounded, cancel := context.WithTimeout(ctx, probeWait)
-	err := conn.Do(bounded, conn.B().Subscribe().Channel(c.name).Build()).Error()
-	cancel()
-	if err != nil {
+	defer cancel()
+	if err := conn.Do(bounded, conn.B().Subscribe().Channel(c.name).Build()).Error(); err != nil {
 		return err
 	}
+	ready(bounded)
 	c.set(true)
 	defer c.set(false)
 	select {

@@ -3,10 +3,12 @@ package redis_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -101,5 +103,235 @@ func TestHandOver(t *testing.T) {
 	t.Logf("from release to admission in the other process: p50 %v, p99 %v, longest %v; %d messages", quantile(took, 0.5), quantile(took, 0.99), quantile(took, 1), published(t, server)-before)
 	if quantile(took, 0.5) > 10*time.Millisecond {
 		t.Errorf("half of the slots took longer than %v", quantile(took, 0.5))
+	}
+}
+
+// TestToldAcrossProcesses is about everything in one process by which a caller who waits
+// in another may go ahead, long before its time.
+func TestToldAcrossProcesses(t *testing.T) {
+	server := redistest.Start(t)
+	ctx := context.Background()
+	const id = "apikey:a"
+	rule := sluice.Rule{
+		ID: "tokens", GroupBy: []sluice.Dimension{sluice.Subject}, Queue: &sluice.Queue{},
+		Limits: []sluice.Limit{{Limit: limit.Bucket(1, limit.Hour, 10), Unit: sluice.Tokens}},
+	}
+	call := sluice.Call{Subject: id, Cost: sluice.Cost{{Unit: sluice.Tokens, N: 10}}}
+	for _, c := range []struct {
+		name string
+		end  func(*sluice.Controller, sluice.Admission) error
+	}{
+		{"P-152 a settlement", func(_ *sluice.Controller, a sluice.Admission) error {
+			return a.Settle(ctx, sluice.Cost{{Unit: sluice.Tokens, N: 0}})
+		}},
+		{"a reset of the caller", func(c *sluice.Controller, _ sluice.Admission) error { _, err := c.Reset(ctx, id); return err }},
+		{"a reset of all", func(c *sluice.Controller, _ sluice.Admission) error { _, err := c.ResetAll(ctx); return err }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			server.Flush()
+			nodes := controllers(t, server, 2, rule)
+			taken, err := nodes[0].Admit(ctx, call)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := make(chan error, 1)
+			go func() { _, err := nodes[1].Admit(ctx, call); got <- err }()
+			waiting(t, nodes[1], 1)
+			marked(t, server)
+			began := time.Now()
+			if err := c.end(nodes[0], taken); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-got; err != nil {
+				t.Error(err)
+			}
+			if d := time.Since(began); d > time.Second {
+				t.Errorf("it took %v", d)
+			}
+		})
+	}
+}
+
+// marked returns once somebody wants to be told of a cell.
+func marked(t *testing.T, server *redistest.Server) {
+	t.Helper()
+	look := raw(t, server)
+	eventually(t, 5*time.Second, "a cell is watched", func() bool {
+		for _, key := range cellKeys(t, look) {
+			n, err := look.Do(context.Background(), look.B().Strlen().Key(key).Build()).ToInt64()
+			if err == nil && n == 46 {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// TestCrowd lets a thousand callers in three processes have one slot in turn.
+func TestCrowd(t *testing.T) {
+	server := redistest.Start(t)
+	const callers = 1000
+	nodes := controllers(t, server, 3, sluice.Rule{
+		ID: "jobs", Queue: &sluice.Queue{}, Limits: []sluice.Limit{{Limit: limit.Slots(1)}},
+	})
+	ctx := context.Background()
+	holder, err := nodes[0].Admit(ctx, sluice.Call{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	var inside atomic.Int32
+	for i := range callers {
+		all.Go(func() {
+			a, err := nodes[i%3].Admit(ctx, sluice.Call{})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if n := inside.Add(1); n != 1 {
+				t.Errorf("%d hold the slot", n)
+			}
+			inside.Add(-1)
+			a.Release()
+		})
+	}
+	for _, c := range nodes {
+		eventually(t, 30*time.Second, "all are in line", func() bool { return c.Waiting()["jobs"] >= callers/3 })
+	}
+	t.Run("while the slot is held the server is left alone", func(t *testing.T) {
+		before := scripts(t, server)
+		<-time.After(3 * time.Second)
+		n := scripts(t, server) - before
+		t.Logf("%d script calls in 3 s for %d callers in 3 processes", n, callers)
+		if n > 30 { // three heads ask every two seconds
+			t.Errorf("%d script calls", n)
+		}
+	})
+	t.Run("P-106 each release reaches somebody at once", func(t *testing.T) {
+		before, messages, began := scripts(t, server), published(t, server), time.Now()
+		holder.Release()
+		all.Wait()
+		took, n := time.Since(began), scripts(t, server)-before
+		t.Logf("%d slots handed over in %v, one every %v; %.2f script calls and %.2f messages for each, %.0f script calls a second",
+			callers, took, took/callers, float64(n)/callers, float64(published(t, server)-messages)/callers, float64(n)/took.Seconds())
+		if n > 8*callers {
+			t.Errorf("%d script calls for %d slots", n, callers)
+		}
+		if took > callers*20*time.Millisecond {
+			t.Errorf("one every %v", took/callers)
+		}
+	})
+}
+
+// TestSubscriptionBreaks is about messages that nobody hears.
+func TestSubscriptionBreaks(t *testing.T) {
+	server := redistest.Start(t)
+	p := newProxy(t, server.Addr)
+	ctx := context.Background()
+	policy := &sluice.Policy{Rules: []sluice.Rule{{
+		ID: "jobs", Queue: &sluice.Queue{}, Limits: []sluice.Limit{{Limit: limit.Slots(1)}},
+	}}}
+	options := sluice.Options{KeySecret: []byte("sixteen bytes or more")}
+	direct := controllers(t, server, 1, policy.Rules...)[0]
+	s := open(t, redis.Options{URI: p.uri(), Wait: time.Second})
+	defer s.Close()
+	c, err := sluice.Open(policy, s, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	state := make(chan bool, 100)
+	defer s.Watch(func(ledger.Key) {}, func(works bool) { state <- works })()
+	if !<-state {
+		t.Fatal("it began deaf")
+	}
+	cut := func(t *testing.T) {
+		p.Stop()
+		if <-state {
+			t.Fatal("it hears what it cannot")
+		}
+	}
+	t.Run("a release that was not heard is found when the subscription is back", func(t *testing.T) {
+		holder, err := direct.Admit(ctx, sluice.Call{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make(chan error, 1)
+		go func() {
+			a, err := c.Admit(ctx, sluice.Call{})
+			a.Release()
+			got <- err
+		}()
+		waiting(t, c, 1)
+		marked(t, server)
+		cut(t)
+		holder.Release()
+		if err := p.Start(); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if err := <-got; err != nil {
+			t.Error(err)
+		}
+		t.Logf("found %v after the connection was there again", time.Since(began))
+		if !<-state {
+			t.Error("it is deaf")
+		}
+	})
+	t.Run("nothing is refused without asking while it is down", func(t *testing.T) {
+		cmd := take(limit.Slots(1), 77, 1)
+		must(t, s, ledger.Done, cmd)
+		refuse(t, server, s, cmd)
+		cut(t)
+		if _, err := do(s, cmd); err == nil {
+			t.Error("a refusal was repeated that may have ended")
+		}
+		if err := p.Start(); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, 5*time.Second, "it hears again", func() bool { return <-state })
+		eventually(t, 5*time.Second, "the server is asked again", func() bool { _, err := do(s, cmd); return err == nil })
+		refuse(t, server, s, cmd)
+	})
+}
+
+// TestMayNotSubscribe is about a user without the right to publish or to hear.
+func TestMayNotSubscribe(t *testing.T) {
+	server := redistest.Start(t)
+	if got := server.Do("ACL", "SETUSER", "books", "on", ">books", "~sluice:*", "resetchannels", "+@all"); got != "+OK" {
+		t.Fatal(got)
+	}
+	log := &journal{}
+	rule := sluice.Rule{ID: "jobs", Queue: &sluice.Queue{}, Limits: []sluice.Limit{{Limit: limit.Slots(1)}}}
+	var nodes []*sluice.Controller
+	for range 2 {
+		s := open(t, redis.Options{
+			URI: "redis://books:books@" + server.Addr, Wait: time.Second,
+			Logger: slog.New(slog.NewTextHandler(log, nil)),
+		})
+		defer s.Close()
+		c, err := sluice.Open(&sluice.Policy{Rules: []sluice.Rule{rule}}, s, sluice.Options{KeySecret: []byte("sixteen bytes or more")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		nodes = append(nodes, c)
+	}
+	ctx := context.Background()
+	holder, err := nodes[0].Admit(ctx, sluice.Call{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan error, 1)
+	go func() { _, err := nodes[1].Admit(ctx, sluice.Call{}); got <- err }()
+	waiting(t, nodes[1], 1)
+	marked(t, server)
+	holder.Release()
+	if err := <-got; err != nil {
+		t.Error(err)
+	}
+	eventually(t, 5*time.Second, "each store says so once", func() bool { return len(log.lines()) == 2 })
+	if text := log.lines()[0]; !strings.Contains(text, "may not subscribe to sluice:freed") {
+		t.Errorf("the log says %s", text)
 	}
 }
