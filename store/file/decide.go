@@ -152,7 +152,9 @@ func (s *Store) noteTake(r *request, cmd *ledger.Command, res *ledger.Result) {
 	noted := s.noted
 	s.noted = false
 	if !cmd.ID.Zero() {
+		before := len(s.pending.records)
 		s.pending.records.grant(cmd.ID, &ledger.Record{At: res.At, Call: cmd.Call, Steps: cmd.Steps})
+		s.recordBytes = len(s.pending.records) - before
 		s.pending.grants[cmd.ID] = false
 		s.grants[cmd.ID] = struct{}{}
 		noted = true

@@ -126,6 +126,8 @@ type books struct {
 	asked   []*request  // memory of decideAll
 	see     memory.Seer // seeTaken
 	noted   bool        // seeTaken has written something down
+	// recordBytes is how many bytes the last record of a Take took.
+	recordBytes int
 }
 
 // An onDisk says what the log knows of a cell.

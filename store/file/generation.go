@@ -52,7 +52,7 @@ const syncBytes = 256 << 10
 
 // renew begins a generation when the log has grown enough.
 func (s *Store) renew() {
-	if s.next != nil || !s.journal.grown() {
+	if s.next != nil || !s.journal.grown(s.memory.Records(), s.recordBytes) {
 		return
 	}
 	g, err := s.begin()
@@ -123,7 +123,7 @@ func (s *Store) giveUp(g *generation, err error) {
 
 // putOff waits for the log to grow as much again before the next try.
 func (s *Store) putOff(err error) {
-	s.journal.base = s.journal.confirmed.end
+	s.journal.base, s.journal.records = s.journal.confirmed.end, s.memory.Records()
 	s.options.Logger.Error("file: the log could not be written anew and goes on growing", "store", s.path, "error", err)
 }
 
@@ -211,7 +211,7 @@ func (s *Store) install(g *generation) error {
 		}
 	}
 	g.journal.filling = false
-	if err := errors.Join(g.journal.reserve(reserveLeast), g.journal.commit(), g.journal.file.Sync()); err != nil {
+	if err := errors.Join(g.journal.reserve(1), g.journal.commit(), g.journal.file.Sync()); err != nil {
 		return err
 	}
 	s.backUp()
@@ -224,7 +224,7 @@ func (s *Store) install(g *generation) error {
 	if s.journal != nil {
 		s.journal.file.Close()
 	}
-	g.journal.base = base
+	g.journal.base, g.journal.records = base, s.memory.Records()
 	s.journal = g.journal
 	s.stats.generations.Add(1)
 	return nil

@@ -126,6 +126,7 @@ type journal struct {
 	confirmed, written position
 	size               int64 // of the file; what is beyond written is zeros
 	base               int64 // where the frames that hold everything end
+	records            int   // how many grants those are of
 	filling            bool  // being filled: whatever is written is synced once, at the end
 	frame              []byte
 	// suspect is set when a sync has failed: the system may have dropped pages it could
@@ -178,12 +179,11 @@ func (j *journal) put(at stamp, payload []byte) error {
 	return nil
 }
 
-const (
-	reserveLeast = 64 << 10
-	reserveMost  = 1 << 20
-)
+// reserveBytes of room are made at a time: less would be done all the time, and more
+// would keep the callers of one write waiting for a megabyte.
+const reserveBytes = 256 << 10
 
-var zeros [reserveLeast]byte
+var zeros [64 << 10]byte
 
 // reserve makes room for n more bytes. The room is zeros that have been written: a sync
 // of what then takes their place need not wait for the file system to note a new size,
@@ -194,7 +194,7 @@ func (j *journal) reserve(n int64) error {
 	if need <= j.size || j.filling {
 		return nil
 	}
-	room := max(need-j.size, min(max(j.size/4, reserveLeast), reserveMost))
+	room := max(need-j.size, reserveBytes)
 	for room > 0 {
 		b := zeros[:min(room, int64(len(zeros)))]
 		if _, err := j.file.WriteAt(b, j.size); err != nil {
@@ -237,10 +237,12 @@ func (j *journal) append(at stamp, payload []byte) error {
 	return err
 }
 
-// grown reports whether the log holds so much that is out of date that it should be
-// written anew.
-func (j *journal) grown() bool {
-	return j.confirmed.end-j.base > max(1<<20, j.base)
+// grown reports whether the log should be written anew: as much of it is out of date as
+// is not. It cannot tell, but knows what it began with, and is told how many records there
+// are now and how many bytes each takes.
+func (j *journal) grown(records, each int) bool {
+	live := j.base + int64(max(0, records-j.records)*each)
+	return j.confirmed.end-j.base > 1<<20 && j.confirmed.end > 2*live
 }
 
 func (j *journal) close() error {

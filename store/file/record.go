@@ -38,29 +38,34 @@ func (w *writer) text(s string) {
 	*w = append(*w, s...)
 }
 
-func (w *writer) limit(l limit.Limit) {
-	w.byte(byte(l.Kind))
-	w.number(l.Max)
-	w.number(int64(l.Per))
-	w.number(l.Burst)
+func (w *writer) limit(l limit.Limit) { *w = appendLimit(*w, l) }
+
+func appendLimit(b []byte, l limit.Limit) []byte {
+	b = append(b, byte(l.Kind))
+	b = binary.AppendVarint(b, l.Max)
+	b = binary.AppendVarint(b, int64(l.Per))
+	return binary.AppendVarint(b, l.Burst)
+}
+
+// appendPlace appends where the units of a step are, in one go: it is done for every limit
+// of every reservation.
+func appendPlace(b []byte, key ledger.Key, pool uint64, l limit.Limit) []byte {
+	b = binary.LittleEndian.AppendUint64(b, key.Group)
+	b = binary.LittleEndian.AppendUint64(b, key.Cell)
+	b = binary.LittleEndian.AppendUint64(b, pool)
+	return appendLimit(b, l)
 }
 
 // cell appends the state of a cell. Of a Window it appends the debits that are not
 // older than from: those before are on the disk as they are.
 func (w *writer) cell(key ledger.Key, pool uint64, l limit.Limit, c *limit.Cell, from limit.Micros) {
 	if l.Kind != limit.KindWindow {
-		w.byte(tagCell)
-		w.key(key)
-		w.fixed(pool)
-		w.limit(l)
-		w.number(int64(c.At))
-		w.number(c.Used)
+		b := appendPlace(append(*w, tagCell), key, pool, l)
+		b = binary.AppendVarint(b, int64(c.At))
+		*w = binary.AppendVarint(b, c.Used)
 		return
 	}
-	w.byte(tagWindow)
-	w.key(key)
-	w.fixed(pool)
-	w.limit(l)
+	*w = appendPlace(append(*w, tagWindow), key, pool, l)
 	w.number(int64(c.At))
 	w.number(int64(from))
 	n := c.Log.Len()
@@ -97,12 +102,9 @@ func (w *writer) grant(id ledger.ID, r *ledger.Record) {
 	w.number(int64(len(r.Steps)))
 	for i := range r.Steps {
 		s := &r.Steps[i]
-		w.key(s.Key)
-		w.fixed(s.Pool)
-		w.limit(s.Limit)
-		w.number(s.N)
-		w.byte(s.Set)
-		w.byte(bit(s.Keep, flagKeep) | bit(s.Volatile, flagVolatile))
+		b := appendPlace(*w, s.Key, s.Pool, s.Limit)
+		b = binary.AppendVarint(b, s.N)
+		*w = append(b, s.Set, bit(s.Keep, flagKeep)|bit(s.Volatile, flagVolatile))
 	}
 	w.number(int64(len(r.Used)))
 	for _, n := range r.Used {

@@ -101,6 +101,13 @@ func (s *Store) RestoreRecord(id ledger.ID, r ledger.Record) {
 	s.grants.Put(id, r)
 }
 
+// Records returns how many admissions with an ID are remembered.
+func (s *Store) Records() int {
+	s.grantsMu.Lock()
+	defer s.grantsMu.Unlock()
+	return s.grants.Len()
+}
+
 // OpenRecords returns copies of the records that have not been released.
 func (s *Store) OpenRecords() map[ledger.ID]ledger.Record {
 	s.grantsMu.Lock()
