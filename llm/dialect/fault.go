@@ -32,24 +32,29 @@ type Fault struct {
 // sleep for as long as they are told, for hours if need be.
 const longestRetry = time.Minute
 
-// SetHeader sets the fields by which SDKs decide whether and when to come again: Retry-After
-// in whole seconds, rounded up and at least 1, Retry-After-Ms with the exact time, and
-// X-Should-Retry: false where coming again is of no use.
+// SetHeader sets the fields of an answer that is f.
 func (f *Fault) SetHeader(h http.Header) {
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
+	f.SetRetry(h)
+	if f.Code != "" {
+		h.Set("X-Sluice-Reason", f.Code)
+	}
+	if f.RequestID != "" {
+		h.Set("Request-Id", f.RequestID)
+	}
+}
+
+// SetRetry sets the fields by which SDKs decide whether and when to come again: Retry-After
+// in whole seconds, rounded up and at least 1, Retry-After-Ms with the exact time, and
+// X-Should-Retry: false where coming again is of no use.
+func (f *Fault) SetRetry(h http.Header) {
 	if f.Wait > 0 && !f.Useless {
 		h.Set("Retry-After", strconv.FormatInt(int64(max(1, ceil(f.Wait, time.Second))), 10))
 		h.Set("Retry-After-Ms", strconv.FormatInt(int64(max(1, ceil(f.Wait, time.Millisecond))), 10))
 	}
 	if f.Useless || f.Wait > longestRetry {
 		h.Set("X-Should-Retry", "false")
-	}
-	if f.Code != "" {
-		h.Set("X-Sluice-Reason", f.Code)
-	}
-	if f.RequestID != "" {
-		h.Set("Request-Id", f.RequestID)
 	}
 }
 
@@ -126,7 +131,7 @@ type openAIError struct {
 func (f *Fault) openAI() openAIError {
 	e := openAIError{Message: f.Message, Type: "server_error", Code: f.Code, Reason: f.Code, Rule: f.Rule}
 	switch {
-	case f.Status == http.StatusTooManyRequests && f.Useless, f.Status == http.StatusPaymentRequired:
+	case f.Status == http.StatusTooManyRequests && f.Wait > longestRetry, f.Status == http.StatusPaymentRequired:
 		e.Type, e.Code = "insufficient_quota", "insufficient_quota"
 	case f.Status == http.StatusTooManyRequests:
 		e.Type, e.Code = "requests", "rate_limit_exceeded"

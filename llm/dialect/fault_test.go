@@ -20,7 +20,7 @@ func TestFaultBodies(t *testing.T) {
 	}{
 		{"OpenAI tokens", OpenAI, rate, `{"error":{"message":"slow down","type":"tokens","param":null,"code":"rate_limit_exceeded","reason":"rate-limited","rule":"llm-openai"}}`},
 		{"OpenAI requests", OpenAI, Fault{Status: 429, Code: "rate-limited", Message: "m", Dimension: "requests"}, `{"error":{"message":"m","type":"requests","param":null,"code":"rate_limit_exceeded","reason":"rate-limited"}}`},
-		{"OpenAI for good", OpenAI, Fault{Status: 429, Code: "exceeds-limit", Message: "m", Useless: true}, `{"error":{"message":"m","type":"insufficient_quota","param":null,"code":"insufficient_quota","reason":"exceeds-limit"}}`},
+		{"OpenAI for long", OpenAI, Fault{Status: 429, Code: "budget", Message: "m", Wait: time.Hour}, `{"error":{"message":"m","type":"insufficient_quota","param":null,"code":"insufficient_quota","reason":"budget"}}`},
 		{"OpenAI no key", OpenAI, Fault{Status: 401, Code: "no-key", Message: "m"}, `{"error":{"message":"m","type":"invalid_request_error","param":null,"code":"invalid_api_key","reason":"no-key"}}`},
 		{"Anthropic", Anthropic, rate, `{"type":"error","error":{"type":"rate_limit_error","message":"slow down","reason":"rate-limited","rule":"llm-openai"},"request_id":"req_1"}`},
 		{"Gemini", Gemini, rate, `{"error":{"code":429,"message":"slow down","status":"RESOURCE_EXHAUSTED","details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","domain":"sluice","metadata":{"rule":"llm-openai"},"reason":"rate-limited"},{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"1.500s"}]}}`},

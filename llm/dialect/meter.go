@@ -36,8 +36,8 @@ func (r Route) NewMeter(onText func([]byte)) *Meter { return &Meter{route: r, on
 // said nothing.
 func (m *Meter) Usage() (Usage, bool) { return m.tally.usage(m.route.Dialect) }
 
-// Ended reports whether the answer is whole by its own word. Gemini has none: its stream
-// ends with a reason to finish.
+// Ended reports whether the answer is whole by its own word: its last event, or a reason to
+// finish, after which some servers say nothing more.
 func (m *Meter) Ended() bool { return m.stages[Final] }
 
 // Read reads an event and says what it means.
@@ -61,6 +61,9 @@ func (m *Meter) Read(e Event) Stage {
 	m.stages[s] = true
 	return s
 }
+
+// IsError reports whether a body is an error although its status may say otherwise.
+func IsError(body []byte) bool { return !isNull(find(body, "error")) }
 
 // ReadWhole reads an answer that is no stream, or the end of one that is large.
 func (m *Meter) ReadWhole(body []byte) {
@@ -142,7 +145,9 @@ func (m *Meter) readChoice(choice []byte) (says bool) {
 	object(choice, func(v member) bool {
 		switch v.name {
 		case "finish_reason":
-			says = says || !isNull(v.value)
+			if !isNull(v.value) {
+				says, m.stages[Final] = true, true
+			}
 		case "text":
 			says = m.say(v.value) || says
 		case "delta", "message":

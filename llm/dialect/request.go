@@ -250,3 +250,8 @@ func apply(body []byte, edits []edit) []byte {
 	}
 	return append(out, body[at:]...)
 }
+
+// Opaque stands for a body that cannot be read, as if all of it were input.
+func Opaque(r Route, body []byte) *Request {
+	return &Request{Route: r, Model: r.Model, Output: -1, Choices: 1, Parts: []Part{{Kind: JSON, Raw: body}}, body: body}
+}

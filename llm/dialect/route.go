@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 )
 
@@ -138,6 +139,31 @@ func cutLast(s, sep string) (before, after string, found bool) {
 		return s, "", false
 	}
 	return s[:i], s[i+len(sep):], true
+}
+
+// Tail returns what of a path follows the base URL of a provider, with model in the place of
+// the model that the path names.
+func (r Route) Tail(path, model string) string {
+	if _, ok := findGemini(path, ""); ok {
+		_, verb, _ := cutLast(path, ":")
+		return "/models/" + url.PathEscape(model) + ":" + verb
+	}
+	for _, e := range endpoints {
+		if strings.HasSuffix(path, e.path) {
+			return e.path
+		}
+	}
+	for rest := path; rest != ""; { // behind the version
+		segment, after, more := strings.Cut(strings.TrimPrefix(rest, "/"), "/")
+		if !more {
+			break
+		}
+		if len(segment) > 1 && segment[0] == 'v' && segment[1] >= '0' && segment[1] <= '9' {
+			return "/" + after
+		}
+		rest = after
+	}
+	return path
 }
 
 // isListing reports whether a request only looks at models.

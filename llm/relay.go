@@ -1,0 +1,280 @@
+package llm
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"mime"
+	"sync"
+	"time"
+
+	"github.com/sluicegate/sluice/llm/dialect"
+	"github.com/sluicegate/sluice/llm/estimate"
+	"github.com/sluicegate/sluice/upstream"
+)
+
+// A relay is the body of an answer on its way to the client. It reads what passes, keeps
+// from the client what is not meant for it, and closes the exchange at the end.
+type relay struct {
+	a     *attempt
+	body  io.ReadCloser
+	route dialect.Route
+	hides bool // usage was asked for in the client's stead
+
+	mu       sync.Mutex
+	more     sync.Cond // fetching has ended
+	fetching bool      // the beginning is being read in the background
+	split    *dialect.Splitter
+	meter    *dialect.Meter
+	written  estimate.Counter // of what the client was sent
+	framing  dialect.Framing
+	buf      []byte
+	out      []byte // for the client
+	taken    int    // of out
+	stage    dialect.Stage
+	failure  []byte // the event that says that the provider has failed
+	end      error  // why nothing more comes
+	finished bool
+}
+
+const (
+	readSize  = 32 << 10
+	mostHeld  = 64 << 10 // of a stream's beginning
+	drainSize = 64 << 10
+)
+
+// errCut says that an answer ended before its end.
+var errCut = errors.New("llm: the provider's answer ended in the middle")
+
+// relay waits for the first content of an answer and makes a relay its body, or says that
+// the attempt has failed.
+func (a *attempt) relay() {
+	r := &relay{a: a, body: a.answer.Body, route: a.x.route, hides: a.injects(), framing: a.framing(), buf: make([]byte, readSize)}
+	r.more.L = &r.mu
+	r.meter = a.x.route.NewMeter(r.written.Add)
+	r.split = dialect.NewSplitter(r.framing)
+	a.observe()
+	if r.framing != dialect.Whole { // what is hidden or added changes it
+		a.answer.Header.Del("Content-Length")
+		a.answer.ContentLength = -1
+	}
+	done := make(chan struct{})
+	r.fetching = true
+	go func() {
+		r.fetch()
+		close(done)
+	}()
+	timer := time.NewTimer(a.x.s.PreambleTime)
+	defer timer.Stop()
+	select {
+	case <-done:
+		if r.settled() {
+			return
+		}
+	case <-timer.C: // from here on a failure is told in the stream
+	}
+	a.answer.Body = r
+}
+
+// framing says how an answer is framed: by its type, as some servers do not stream although
+// they are asked to.
+func (a *attempt) framing() dialect.Framing {
+	kind, _, _ := mime.ParseMediaType(a.answer.Header.Get("Content-Type"))
+	switch {
+	case kind == "text/event-stream":
+		return dialect.Events
+	case kind == "application/x-ndjson" || a.x.route.Dialect == dialect.Ollama && a.x.ask.Stream:
+		return dialect.Lines
+	case a.x.route.Array && a.x.ask.Stream:
+		return dialect.Array
+	}
+	return dialect.Whole
+}
+
+// settled ends the attempt if its answer turned out to be a failure before it began.
+func (r *relay) settled() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a := r.a
+	switch {
+	case r.failure != nil:
+		a.judge(a.answer.StatusCode, r.failure)
+	case r.end != nil && !errors.Is(r.end, io.EOF):
+		a.failed = r.end
+	case r.end != nil && r.framing != dialect.Whole && r.stage == dialect.Preamble:
+		a.failed = errCut
+	default:
+		return false
+	}
+	_ = r.body.Close() // what is left of it is of no use
+	r.finished = true
+	health := a.health()
+	if a.failed != nil {
+		health = a.failure()
+	}
+	if used, told := r.meter.Usage(); told && used.Output > 0 {
+		a.end(&used, health)
+	} else {
+		a.end(nil, health)
+	}
+	a.answer = nil
+	return true
+}
+
+// fetch reads the beginning of an answer, up to its first content.
+func (r *relay) fetch() {
+	for done := false; !done; {
+		n, err := r.body.Read(r.buf)
+		r.mu.Lock()
+		r.take(r.buf[:n], err)
+		done = r.stage != dialect.Preamble || r.end != nil || r.failure != nil || len(r.out) > mostHeld
+		if done {
+			r.fetching = false
+			r.more.Broadcast()
+		}
+		r.mu.Unlock()
+	}
+}
+
+// take takes in what was read. The caller holds r.mu.
+func (r *relay) take(p []byte, err error) {
+	if r.taken == len(r.out) {
+		r.out, r.taken = r.out[:0], 0
+	}
+	r.split.Feed(p, r.pass)
+	if err == nil {
+		return
+	}
+	r.split.Close(r.pass)
+	r.end = err
+	whole := r.framing == dialect.Whole || r.meter.Ended()
+	if !whole && r.stage != dialect.Preamble && r.failure == nil {
+		r.out = append(r.out, r.route.StreamFault(cutFault)...)
+	}
+	if errors.Is(err, io.EOF) && !whole {
+		r.end = errCut
+	}
+}
+
+var cutFault = dialect.Fault{Status: 502, Code: "upstream-cut", Message: "The provider's answer ended in the middle."}
+
+// pass sends an event on.
+func (r *relay) pass(e dialect.Event) {
+	stage := dialect.Content
+	if r.framing != dialect.Whole {
+		stage = r.meter.Read(e)
+	} else if !e.Part {
+		r.meter.ReadWhole(e.Data)
+		if r.stage == dialect.Preamble && dialect.IsError(e.Data) {
+			stage = dialect.Failure
+		}
+	}
+	if stage == dialect.Failure {
+		r.failure = bytes.Clone(e.Data)
+	}
+	r.stage = max(r.stage, stage)
+	if stage == dialect.UsageOnly && r.hides {
+		return
+	}
+	r.out = append(r.out, e.Raw...)
+}
+
+// Read implements io.Reader.
+func (r *relay) Read(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for r.fetching {
+		r.more.Wait()
+	}
+	for r.taken == len(r.out) {
+		if r.end != nil {
+			r.finish()
+			return 0, r.end
+		}
+		n, err := r.body.Read(r.buf)
+		r.take(r.buf[:n], err)
+	}
+	n := copy(p, r.out[r.taken:])
+	r.taken += n
+	return n, nil
+}
+
+// Close implements io.Closer. An answer that is not at its end is given up, unless its
+// provider charges for all of it anyhow.
+func (r *relay) Close() error {
+	if r.a.at.provider.Drain {
+		go r.drain()
+		return nil
+	}
+	r.a.cancel() // a Read that waits for the provider returns
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for r.fetching {
+		r.more.Wait()
+	}
+	r.finish()
+	return nil
+}
+
+// drain reads an answer to its end for what it says about usage.
+func (r *relay) drain() {
+	timer := time.AfterFunc(r.a.x.s.DrainTime, r.a.cancel)
+	defer timer.Stop()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for r.fetching {
+		r.more.Wait()
+	}
+	for r.end == nil {
+		n, err := r.body.Read(r.buf)
+		r.out, r.taken = r.out[:0], 0
+		r.take(r.buf[:n], err)
+	}
+	r.finish()
+}
+
+// finish settles the attempt and the exchange by what was used. The caller holds r.mu.
+func (r *relay) finish() {
+	if r.finished {
+		return
+	}
+	r.finished = true
+	_ = r.body.Close() // nothing more is read
+	a := r.a
+	if r.failure != nil {
+		a.verdict = upstream.Classify(upstream.Answer{Status: a.answer.StatusCode, Header: a.answer.Header, Body: r.failure, Received: time.Now()})
+		a.cool()
+	}
+	health := a.health()
+	if r.end != nil && !errors.Is(r.end, io.EOF) {
+		health = r.end
+	}
+	if a.x.r.Context().Err() != nil || r.end == nil {
+		health = errNeutral // the client has left
+	}
+	used := r.used()
+	a.end(used, health)
+	a.x.close(a.answer.StatusCode, used)
+}
+
+// used is what the answer has used: what the provider says, and where it does not say, what
+// was sent and what was passed on.
+func (r *relay) used() *dialect.Usage {
+	a := r.a
+	u, _ := r.meter.Usage()
+	if !a.x.route.Operation.UsesTokens() {
+		return &u
+	}
+	if u.HasInput && (u.HasOutput || a.x.expect.requested == 0) && (r.meter.Ended() || r.framing == dialect.Whole) {
+		a.x.s.Estimator.Learn(a.x.key(), a.x.expect.input, u.Prompt(), u.Output)
+		u.HasOutput = true
+		return &u
+	}
+	if !u.HasInput {
+		u.Input = a.x.expect.input.Tokens
+	}
+	if !u.HasOutput || !r.meter.Ended() {
+		u.Output = max(u.Output, r.written.Tokens())
+	}
+	return &u
+}

@@ -1,0 +1,198 @@
+package llm
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sluicegate/sluice/llm/dialect"
+	"github.com/sluicegate/sluice/upstream"
+)
+
+// send makes the attempt. Afterwards there is an answer, with what it means, or failed says
+// why there is none. An answer that is OK closes the attempt when its body is closed; of any
+// other the attempt is closed, and its body is in memory.
+func (a *attempt) send() {
+	ctx := a.x.r.Context()
+	if a.at.provider.Drain {
+		ctx = context.WithoutCancel(ctx)
+	}
+	ctx, a.cancel = context.WithTimeoutCause(ctx, a.x.s.MaxDuration, errTooLong)
+	req, err := a.request(ctx)
+	if err == nil {
+		a.answer, err = a.x.s.Base.RoundTrip(req)
+	}
+	if err != nil {
+		a.failed = err
+		a.end(nil, a.failure())
+		return
+	}
+	if a.answer.StatusCode >= http.StatusBadRequest {
+		a.refuse()
+		return
+	}
+	a.relay()
+}
+
+var errTooLong = errors.New("llm: the answer took too long")
+
+// failure is what the breaker is told of an attempt without an answer: nothing, if it was
+// the client that left.
+func (a *attempt) failure() error {
+	if a.x.r.Context().Err() != nil {
+		return errNeutral
+	}
+	return a.failed
+}
+
+// request is what is sent: the client's request with another address, another credential
+// and, where needed, another model.
+func (a *attempt) request(ctx context.Context) (*http.Request, error) {
+	x, p := a.x, a.at.provider
+	u, err := url.Parse(strings.ReplaceAll(p.BaseURL, modelPlace, url.PathEscape(a.at.model)))
+	if err != nil {
+		return nil, fmt.Errorf("llm: the address of %s: %w", p.Name, err)
+	}
+	query := u.RawQuery
+	u = u.JoinPath(x.route.Tail(x.path, a.at.model))
+	u.RawQuery = joinQuery(x.r.URL.RawQuery, query, len(p.Keys) > 0)
+	body := x.ask.Rewrite(a.at.model, a.injects())
+	req := (&http.Request{Method: x.r.Method, URL: u, Host: u.Host, Header: a.header(), ContentLength: int64(len(body)),
+		Body: io.NopCloser(bytes.NewReader(body)), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(ctx)
+	if len(body) == 0 {
+		req.Body = http.NoBody
+	}
+	return req, nil
+}
+
+// injects reports whether usage is asked for in the client's stead.
+func (a *attempt) injects() bool {
+	return a.x.ask.InjectsUsage() && !a.at.provider.NoStreamUsage
+}
+
+// joinQuery is the client's query with the provider's own, and without a credential that is
+// the gateway's business.
+func joinQuery(client, provider string, held bool) string {
+	var keep []string
+	for pair := range strings.SplitSeq(client, "&") {
+		if pair != "" && !(held && strings.HasPrefix(pair, "key=")) {
+			keep = append(keep, pair)
+		}
+	}
+	if provider != "" {
+		keep = append(keep, provider)
+	}
+	return strings.Join(keep, "&")
+}
+
+// hop are the fields that are about one connection (RFC 9110, section 7.6.1), and those that
+// the gateway answers for itself.
+var hop = []string{"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer",
+	"Transfer-Encoding", "Upgrade", "Expect", "Accept-Encoding", "Cookie", "Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto",
+	"X-Real-Ip", "Content-Length", "X-Should-Retry"}
+
+// header is the client's header with the provider's credential.
+func (a *attempt) header() http.Header {
+	p, h := a.at.provider, a.x.r.Header.Clone()
+	for _, field := range h.Values("Connection") {
+		for name := range strings.SplitSeq(field, ",") {
+			h.Del(strings.TrimSpace(name))
+		}
+	}
+	for _, name := range hop {
+		h.Del(name)
+	}
+	h.Set("Accept-Encoding", "identity") // usage is read from the bytes that pass
+	if len(p.Keys) > 0 {
+		for _, name := range credentialHeaders {
+			h.Del(name)
+		}
+		name, value := keyField(p.Provider, a.at.key.Secret)
+		h.Set(name, value)
+	}
+	for name, values := range p.Header {
+		h[http.CanonicalHeaderKey(name)] = values
+	}
+	return h
+}
+
+// keyField is the field that carries a credential to a provider.
+func keyField(p *Provider, secret string) (name, value string) {
+	switch {
+	case p.KeyHeader != "" && !strings.EqualFold(p.KeyHeader, "Authorization"):
+		return p.KeyHeader, secret
+	case p.KeyHeader == "" && p.Dialect == dialect.Anthropic:
+		return "X-Api-Key", secret
+	case p.KeyHeader == "" && p.Dialect == dialect.Gemini:
+		return "X-Goog-Api-Key", secret
+	}
+	return "Authorization", "Bearer " + secret
+}
+
+// maxRefusal is how much of a provider's error is read.
+const maxRefusal = 256 << 10
+
+// refuse reads an answer that is an error, and closes the attempt.
+func (a *attempt) refuse() {
+	body, err := io.ReadAll(io.LimitReader(a.answer.Body, maxRefusal))
+	_ = a.answer.Body.Close() // what is left of it is of no use
+	if err != nil {
+		a.answer, a.failed = nil, err
+		a.end(nil, a.failure())
+		return
+	}
+	a.answer.Body, a.answer.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	a.answer.TransferEncoding = nil
+	a.answer.Header.Set("Content-Length", strconv.Itoa(len(body)))
+	a.judge(a.answer.StatusCode, body)
+	a.end(nil, a.health())
+}
+
+// judge says what an error means, and starts the cooldowns that it asks for.
+func (a *attempt) judge(status int, body []byte) {
+	a.verdict = upstream.Classify(upstream.Answer{Status: status, Header: a.answer.Header, Body: body, Received: time.Now()})
+	a.cool()
+}
+
+// health is what the breaker is told of an answer: a provider that refuses is well.
+func (a *attempt) health() error {
+	switch a.verdict.Class {
+	case upstream.OK:
+		return nil
+	case upstream.Transient:
+		return errors.New("llm: " + a.verdict.Code)
+	}
+	return errNeutral
+}
+
+// end closes the attempt: what it has used is charged, and who watches is told. Without
+// usage its tokens come back.
+func (a *attempt) end(used *dialect.Usage, health error) {
+	if a.charge.closed.Load() {
+		return
+	}
+	a.ended = time.Now()
+	cost := nothing()
+	if used != nil {
+		cost = a.at.provider.accounting.settle(used, &a.x.model.Price)
+	}
+	a.charge.close(cost)
+	a.report(health)
+	a.cancel()
+	if f := a.x.s.Observer.Attempted; f != nil {
+		e := Attempted{Provider: a.at.provider.Name, Model: a.at.model, Credential: a.at.key.ID, Class: a.verdict.Class, Failed: a.failed != nil,
+			Waited: a.waited, Took: a.ended.Sub(a.began), Reserved: a.charge.tokens, Settled: cost[0].N, Estimated: a.x.expect.input.Tokens,
+			Levels: a.levels}
+		if used != nil {
+			e.Usage, e.Told = *used, used.HasInput && used.HasOutput
+		}
+		f(e)
+	}
+}
