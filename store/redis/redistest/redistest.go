@@ -163,6 +163,21 @@ func (s *Server) Do(words ...string) string {
 	return strings.TrimSpace(line)
 }
 
+// IsMaster reports whether the server says that it is a master. It may be asked while it
+// changes, when servers cut connections.
+func (s *Server) IsMaster() bool {
+	conn, err := net.Dial("tcp", s.Addr)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	fmt.Fprint(conn, "ROLE\r\n")
+	var parts, length int
+	var role string
+	_, err = fmt.Fscanf(conn, "*%d\r\n$%d\r\n%s", &parts, &length, &role)
+	return err == nil && role == "master"
+}
+
 // Info returns a section of what the server says of itself.
 func (s *Server) Info(section string) string {
 	s.t.Helper()
