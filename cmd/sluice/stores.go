@@ -62,7 +62,9 @@ func openFile(s *config.Store, log *slog.Logger) (books, error) {
 	if err != nil {
 		return books{}, err
 	}
-	return books{Store: store, secret: store.KeySecret(), stats: func() admin.Stats { return fileStats(store.Stats()) }}, nil
+	b := books{Store: store, secret: store.KeySecret(), stats: func() admin.Stats { return fileStats(store.Stats()) }}
+	b.share(new(int64(1))) // the whole, while the disk refuses
+	return b, nil
 }
 
 func fileStats(st file.Stats) admin.Stats {

@@ -37,6 +37,9 @@ func TestFileOptions(t *testing.T) {
 	if string(b.secret) != string(o.KeySecret) {
 		t.Error("keys are made with another secret")
 	}
+	if b.processes != 1 || b.shares == nil {
+		t.Error("there is no share for rules that fail local")
+	}
 	if st := b.stats(); st.Backend != "file" || st.MaxKeys != 4096 || st.Degraded {
 		t.Errorf("%+v", st)
 	}
