@@ -30,10 +30,11 @@ func mostInWindow(list []entry, span int64) int64 {
 // further back.
 const slack = 10_000_000
 
-// mostOwed is the most that a bucket has ever lacked of being full, in units, if n of them
-// come back in each span: what was for certain taken from the instant of some grant to that
-// of another, less what came back between the two.
-func mostOwed(list []entry, n, span int64) float64 {
+// mostOwed is the most that a bucket has ever lacked of being full, if n units come back in
+// each span: what was for certain taken from the instant of some grant to that of another,
+// less what came back between the two. It counts in parts of a unit, of which a unit has
+// span and n come back in a microsecond.
+func mostOwed(list []entry, n, span int64) int64 {
 	ends := slices.Clone(list)
 	slices.SortFunc(ends, func(a, b entry) int { return cmp.Compare(a.To, b.To) })
 	most, from := int64(0), 0
@@ -44,12 +45,12 @@ func mostOwed(list []entry, n, span int64) float64 {
 		owed := int64(0)
 		for _, e := range ends[from:] {
 			if e.From >= first.From {
-				owed += e.N * span // in parts of a unit, of which n come back in a microsecond
+				owed += e.N * span
 				most = max(most, owed-(e.To-first.From)*n)
 			}
 		}
 	}
-	return float64(most) / float64(span)
+	return most
 }
 
 // mostHeld is the most slots that were for certain held at one instant, and which part of
@@ -105,12 +106,12 @@ func TestChecks(t *testing.T) {
 		{"the third when the first is back", mostInWindow(at(1, 0, second/2, second), second), int64(2)},
 		{"a window that begins later", mostInWindow(at(1, 0, second-1, second+1, second+2), second), int64(3)},
 		{"one that may have been late", mostInWindow([]entry{{N: 1}, {N: 1, From: second - 1, To: second}}, second), int64(1)},
-		{"a burst", mostOwed(at(3, 0, 0), 10, second), 6.0},
-		{"a burst and a rate", mostOwed(at(1, 0, second/10, second/5), 10, second), 1.0},
-		{"faster than the rate", mostOwed(at(1, 0, second/20, second/10), 10, second), 2.0},
-		{"a pause that is not saved up", mostOwed(at(2, 0, 10*second, 10*second), 10, second), 4.0},
-		{"two that may have been apart", mostOwed([]entry{{N: 1, To: second / 10}, {N: 1, From: second / 10, To: second / 5}}, 10, second), 0.0},
-		{"two that were not so far apart", mostOwed([]entry{{N: 1, To: second / 20}, {N: 1, From: second / 20, To: second / 10}}, 10, second), 1.0},
+		{"a burst", mostOwed(at(3, 0, 0), 10, second), int64(6 * second)},
+		{"a burst and a rate", mostOwed(at(1, 0, second/10, second/5), 10, second), int64(1 * second)},
+		{"faster than the rate", mostOwed(at(1, 0, second/20, second/10), 10, second), int64(2 * second)},
+		{"a pause that is not saved up", mostOwed(at(2, 0, 10*second, 10*second), 10, second), int64(4 * second)},
+		{"two that may have been apart", mostOwed([]entry{{N: 1, To: second / 10}, {N: 1, From: second / 10, To: second / 5}}, 10, second), int64(0 * second)},
+		{"two that were not so far apart", mostOwed([]entry{{N: 1, To: second / 20}, {N: 1, From: second / 20, To: second / 10}}, 10, second), int64(1 * second)},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: got %v, want %v", c.name, c.got, c.want)

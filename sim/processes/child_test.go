@@ -39,7 +39,7 @@ func policy() *sluice.Policy {
 		}
 	}
 	p := &sluice.Policy{Rules: []sluice.Rule{
-		bucket: rule("bucket", limit.Bucket(100, limit.Second, 10)),
+		bucket: rule("bucket", limit.Bucket(100, limit.Second, 50)),
 		window: rule("window", limit.Window(100, limit.Second)),
 		slots:  rule("slots", limit.Slots(10)),
 		shared: {ID: "shared", Limits: []sluice.Limit{{Limit: limit.Window(1500, limit.Second)}}},

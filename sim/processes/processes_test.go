@@ -131,7 +131,8 @@ func judge(list []entry, job *task) (fullest, used float64) {
 	switch rule {
 	case bucket:
 		could := float64(l.Burst) + float64(l.Max*(turn-first))/float64(span)
-		return mostOwed(list, l.Max, span) / float64(l.Burst), float64(unitsIn(list, first, turn)) / could
+		most := l.Burst*span + l.Max // it may be a microsecond early: decision 0005
+		return float64(mostOwed(list, l.Max, span)) / float64(most), float64(unitsIn(list, first, turn)) / could
 	case slots:
 		held, part := mostHeld(list, first+int64(limit.Second)/2, turn, l.Max)
 		return float64(held) / float64(l.Max), part
