@@ -66,6 +66,7 @@ var rules = map[string][]ban{
 	"docs":               {noEngine},
 	"llm":                otherSurfaces("llm/...", noStores, noLedger, noConfig),
 	"llm/dialect":        surfaceBans(noEngine, noStores, noLedger, noConfig, noClock),
+	"llm/llmtest":        otherSurfaces("llm/...", noEngine, noStores, noLedger, noConfig),
 	"llm/estimate":       otherSurfaces("llm/...", noEngine, noStores, noLedger, noConfig, noNetwork),
 	"upstream":           surfaceBans(noEngine, noStores, noLedger, noConfig),
 	"internal/testcount": {noEngine, noOthers},
