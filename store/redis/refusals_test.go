@@ -110,6 +110,22 @@ func TestRefusalsAreRepeated(t *testing.T) {
 				refuse(t, server, near, take(l, 5, 10))
 				must(t, near, ledger.Replayed, named)
 			})
+			t.Run("a cell that let it pass is asked for what it would refuse", func(t *testing.T) {
+				full, part := take(l, 20, 10), take(l, 21, 9)
+				must(t, other, ledger.Done, full)
+				part.At = must(t, other, ledger.Done, part).At
+				both := func(n int64) ledger.Command {
+					cmd := take(l, 20, 1)
+					cmd.Steps = append(cmd.Steps, take(l, 21, n).Steps...)
+					return cmd
+				}
+				refuse(t, server, near, both(1))
+				part.Op = ledger.Void // nobody was refused by it, nobody is told
+				must(t, other, ledger.Done, part)
+				if res := must(t, near, ledger.Refused, both(5)); !res.Outcomes[1].OK {
+					t.Errorf("told %+v", res.Outcomes)
+				}
+			})
 			t.Run("other numbers of a limit are asked for", func(t *testing.T) {
 				must(t, other, ledger.Done, take(l, 6, 10))
 				refuse(t, server, near, take(l, 6, 1))
@@ -121,6 +137,17 @@ func TestRefusalsAreRepeated(t *testing.T) {
 			})
 		})
 	}
+}
+
+// next returns what comes next from a channel.
+func next[T any](t *testing.T, from <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-from:
+	case <-time.After(5 * time.Second):
+		t.Fatal("nobody was told anything")
+	}
+	return v
 }
 
 // TestRefusalsEnd is about what another process does that ends a refusal. It is known
@@ -157,7 +184,7 @@ func TestRefusalsEnd(t *testing.T) {
 				refuse(t, server, near, take(c.limit, uint64(i), n))
 				messages := published(t, server)
 				must(t, other, ledger.Done, c.end(grant))
-				if k := <-told; k != grant.Steps[0].Key {
+				if k := next(t, told); k != grant.Steps[0].Key {
 					t.Errorf("told of %+v, not of %+v", k, grant.Steps[0].Key)
 				}
 				must(t, near, ledger.Done, take(c.limit, uint64(i), 9))
@@ -172,7 +199,7 @@ func TestRefusalsEnd(t *testing.T) {
 		must(t, other, ledger.Done, take(kinds[0], 50, 10))
 		refuse(t, server, near, take(kinds[0], 50, 1))
 		must(t, other, ledger.Done, take(limit.Bucket(1, limit.Second, 20), 50, 1))
-		<-told
+		next(t, told)
 		before := scripts(t, server)
 		must(t, near, ledger.Refused, take(kinds[0], 50, 1))
 		if scripts(t, server) == before {
@@ -203,7 +230,7 @@ func TestRefusalsEnd(t *testing.T) {
 		for range 10 {
 			must(t, other, ledger.Done, release(grant))
 		}
-		<-told
+		next(t, told)
 		if n := published(t, server) - before; n != 1 {
 			t.Errorf("%d messages for ten slots", n)
 		}

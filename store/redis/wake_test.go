@@ -142,7 +142,7 @@ func TestToldAcrossProcesses(t *testing.T) {
 			if err := c.end(nodes[0], taken); err != nil {
 				t.Fatal(err)
 			}
-			if err := <-got; err != nil {
+			if err := next(t, got); err != nil {
 				t.Error(err)
 			}
 			if d := time.Since(began); d > time.Second {
@@ -242,12 +242,12 @@ func TestSubscriptionBreaks(t *testing.T) {
 	defer c.Close()
 	state := make(chan bool, 100)
 	defer s.Watch(func(ledger.Key) {}, func(works bool) { state <- works })()
-	if !<-state {
+	if !next(t, state) {
 		t.Fatal("it began deaf")
 	}
 	cut := func(t *testing.T) {
 		p.Stop()
-		if <-state {
+		if next(t, state) {
 			t.Fatal("it hears what it cannot")
 		}
 	}
@@ -270,11 +270,11 @@ func TestSubscriptionBreaks(t *testing.T) {
 			t.Fatal(err)
 		}
 		began := time.Now()
-		if err := <-got; err != nil {
+		if err := next(t, got); err != nil {
 			t.Error(err)
 		}
 		t.Logf("found %v after the connection was there again", time.Since(began))
-		if !<-state {
+		if !next(t, state) {
 			t.Error("it is deaf")
 		}
 	})
@@ -289,7 +289,9 @@ func TestSubscriptionBreaks(t *testing.T) {
 		if err := p.Start(); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, 5*time.Second, "it hears again", func() bool { return <-state })
+		if !next(t, state) {
+			t.Error("it is deaf")
+		}
 		eventually(t, 5*time.Second, "the server is asked again", func() bool { _, err := do(s, cmd); return err == nil })
 		refuse(t, server, s, cmd)
 	})
@@ -327,7 +329,7 @@ func TestMayNotSubscribe(t *testing.T) {
 	waiting(t, nodes[1], 1)
 	marked(t, server)
 	holder.Release()
-	if err := <-got; err != nil {
+	if err := next(t, got); err != nil {
 		t.Error(err)
 	}
 	eventually(t, 5*time.Second, "each store says so once", func() bool { return len(log.lines()) == 2 })
