@@ -179,20 +179,23 @@ func (a *Admin) audit(r *http.Request, who, action string, err error, more ...an
 // health is the body of the health endpoints: a word for machines, nothing to learn.
 type health struct {
 	Status string `json:"status"`
+	// Degraded is true while the store does not answer and rules decide by onStoreError.
+	// The process serves, and no restart would help.
+	Degraded bool `json:"degraded,omitempty"`
 }
 
 func (a *Admin) getLiveness(w http.ResponseWriter, _ *http.Request) {
-	answer(w, http.StatusOK, health{"UP"})
+	answer(w, http.StatusOK, health{Status: "UP"})
 }
 
 func (a *Admin) getReadiness(w http.ResponseWriter, _ *http.Request) {
 	switch {
 	case a.opts.Draining():
-		answer(w, http.StatusServiceUnavailable, health{"OUT_OF_SERVICE"})
+		answer(w, http.StatusServiceUnavailable, health{Status: "OUT_OF_SERVICE"})
 	case a.opts.Ready() != nil:
-		answer(w, http.StatusServiceUnavailable, health{"DOWN"})
+		answer(w, http.StatusServiceUnavailable, health{Status: "DOWN"})
 	default:
-		answer(w, http.StatusOK, health{"UP"})
+		answer(w, http.StatusOK, health{Status: "UP", Degraded: a.opts.Stats().Degraded})
 	}
 }
 

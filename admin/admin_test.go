@@ -323,7 +323,8 @@ func TestStoreFault(t *testing.T) {
 		w.want(200, `"storeFault":"no space left on device"`, "GET", "/api/v1/snapshot", "")
 	})
 	t.Run("readiness stays: calls whose rules do not need the store pass", func(t *testing.T) {
-		w.want(200, `{"status":"UP"}`, "GET", "/actuator/health/readiness", "")
+		w.want(200, `{"status":"UP","degraded":true}`, "GET", "/actuator/health/readiness", "")
+		w.want(200, `{"status":"UP"}`, "GET", "/actuator/health/liveness", "")
 	})
 }
 
