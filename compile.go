@@ -162,6 +162,7 @@ func (c *Controller) compileRule(src *Rule, order int) (*rule, error) {
 
 func (r *rule) compileLimits(c *Controller) error {
 	names := make(map[string]bool)
+	leased := c.leases && r.leasable()
 	for _, l := range r.Limits {
 		if err := l.Validate(); err != nil {
 			return err
@@ -175,9 +176,8 @@ func (r *rule) compileLimits(c *Controller) error {
 		}
 		names[n.name] = true
 		n.step = ledger.Step{Limit: l.Limit, Keep: r.Settle == Keep, Volatile: r.Volatile}
-		if lease, ok := l.Lease(r.Lease); ok && c.leases && !r.Shadow {
-			n.step.Limit, n.step.Part, n.step.Lease = lease.Limit, uint8(lease.Part), lease.For
-			n.lease = lease.String()
+		if leased {
+			n.takeAhead(r.Lease)
 		}
 		n.salt = c.hash.sum("limit\x00" + r.ID + "\x00" + n.name).lo
 		if l.Kind == limit.KindPace {

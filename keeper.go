@@ -15,13 +15,6 @@ type Keeper interface {
 	Keep(owners []ledger.Owner) error
 }
 
-// A Lessor is a Store that takes units ahead of need, as store/lease does. Under any other
-// a rule's Lease is not heeded.
-type Lessor interface {
-	// Leased returns how many keys have units ahead.
-	Leased() int
-}
-
 // tellKeeper tells a store that keeps books which limits p has.
 func (c *Controller) tellKeeper(p *compiled) error {
 	k, ok := c.store.(Keeper)

@@ -63,7 +63,7 @@ type Rule struct {
 	// Lease is how many percent of the rule's limits may be given up, at most
 	// [limit.MaxLease], so that most calls need not ask the store: see [limit.Lease], and
 	// store/lease, without which it is not heeded. Zero asks for every call. So do rules
-	// with Shadow, and limits that cannot be leased.
+	// with Shadow, and those with a limit that cannot be leased.
 	Lease int
 
 	// Volatile state may be lost in a crash; a durable store need not wait for its disk.

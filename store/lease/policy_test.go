@@ -154,14 +154,17 @@ func TestPolicy(t *testing.T) {
 	})
 	inBubble(t, "an explanation says how much is ahead, and what would happen", func(t *testing.T, b *books) {
 		st := lease.New(b)
-		c := open(t, st, leased(limit.Window(6000, limit.Minute), limit.Slots(5)))
+		c := open(t, st, leased(limit.Window(6000, limit.Minute), limit.Bucket(1000, limit.Second, 1000)))
 		e, err := c.Check(context.Background(), sluice.Call{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		const want = "at most 300 ahead, for 1s; under load at least 93% pass"
-		if l := e.Rules[0].Limits; l[0].Lease != want || l[1].Lease != "" || l[0].Text != "6000 in any 1m0s" {
+		if l := e.Rules[0].Limits; l[0].Lease != want || l[1].Lease == "" || l[1].Text != "1000/s burst 1000" || l[1].Level.Limit != 950 {
 			t.Errorf("%+v", l)
+		}
+		if e, err = open(t, st, leased(limit.Window(6000, limit.Minute), limit.Slots(5))).Check(context.Background(), sluice.Call{}); err != nil || e.Rules[0].Limits[0].Lease != "" {
+			t.Errorf("beside a limit that cannot be leased: %+v, %v", e, err)
 		}
 		if e, err = open(t, b, leased(limit.Window(6000, limit.Minute))).Check(context.Background(), sluice.Call{}); err != nil || e.Rules[0].Limits[0].Lease != "" {
 			t.Errorf("on a store without leases: %+v, %v", e, err)
