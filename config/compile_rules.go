@@ -2,6 +2,7 @@ package config
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/sluicegate/sluice"
@@ -34,10 +35,35 @@ func (k *compiler) rule(r *Rule) {
 	if r.AllowOverrun && r.Settle == "refund" && k.given(&r.Settle) {
 		k.problem(&r.AllowOverrun, CodeConflict, "settle: refund debits an overrun anyway; remove one")
 	}
+	if r.Lease != "" {
+		out.Lease = k.lease(r, ls)
+	}
 	if len(r.Match.Kind) == 0 {
 		out.Match.Not = aboutWork(out.Match.Not)
 	}
 	k.add(&r.ID, surviving(out, r.Volatile))
+}
+
+// lease returns how many percent of the limits of r may be given up, and warns if nothing is
+// gained by that.
+func (k *compiler) lease(r *Rule, ls limits) int {
+	percent, err := strconv.Atoi(strings.TrimSuffix(r.Lease, "%"))
+	if err != nil {
+		return 0 // its format has been refused
+	}
+	cannot := slices.IndexFunc(ls, func(l sluice.Limit) bool {
+		_, ok := l.Limit.Lease(percent)
+		return !ok
+	})
+	switch b := k.c.Store.Backend; {
+	case r.Shadow:
+		k.problem(&r.Lease, WarnMissing, "a shadow rule takes nothing ahead; the lease begins when shadow is removed")
+	case cannot >= 0:
+		k.problem(&r.Lease, WarnMissing, "nothing of %s can be taken ahead, but only of buckets and windows that are not very small or fast; so every call asks the store", ls[cannot].Limit)
+	case b == "in-memory" || b == "file":
+		k.problem(&r.Lease, WarnMissing, "nothing is taken ahead, because the store is %s, and its one process need not ask anybody", b)
+	}
+	return percent
 }
 
 // asides are the kinds of calls that a surface makes beside the call for the work itself.

@@ -24,6 +24,7 @@ var formats = map[string]func(string) (Code, error){
 	"host":      word(CodeValue, `^(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$`, `a host such as "api.example.com" or "*.example.com", without a port`),
 	"id":        checkID,
 	"jwks":      checkJWKS,
+	"lease":     word(CodeValue, `^([1-9]|[1-4][0-9]|50)%$`, "a part of a limit that can be given up; write 1% to 50%"),
 	"method":    word(CodeValue, `^[A-Z][A-Z-]*$`, "a method in upper case, such as GET"),
 	"pattern":   checkPattern,
 	"plain-id":  word(CodeID, `^[A-Za-z0-9._-]{1,128}$`, "an id of this block: 1 to 128 of letters, digits, dot, underscore and hyphen in ASCII"),

@@ -31,6 +31,9 @@ type Rule struct {
 	MaxHoldMs *int64 `key:"maxHoldMs" min:"1"`
 	// What happens when the store fails.
 	OnStoreError string `key:"onStoreError" enum:"closed|open|local" default:"closed"`
+	// How much of each limit may be given up, 1% to 50%, so that a store that replicas share need
+	// not be asked for each call of a busy counter: units are taken ahead. Absent asks for each.
+	Lease string `key:"lease" format:"lease"`
 	// Whether a crash may lose the counters, so that no call waits for a disk. Absent keeps
 	// budgets, pauses, slots of work that goes on by itself, and what takes an hour or longer to come back.
 	Volatile *bool `key:"volatile"`
