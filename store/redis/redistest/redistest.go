@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -147,20 +148,58 @@ func (s *Server) Run() {
 	}
 }
 
-// Do sends a command of plain words, and returns the first line of the answer.
+// Do sends a command of plain words, and returns the answer if it is a text, or else the
+// first line of it.
 func (s *Server) Do(words ...string) string {
+	s.t.Helper()
+	answer, done := s.send(words)
+	defer done()
+	return s.text(answer)
+}
+
+// List sends a command of plain words, and returns the texts that it is answered.
+func (s *Server) List(words ...string) []string {
+	s.t.Helper()
+	answer, done := s.send(words)
+	defer done()
+	var n int
+	if _, err := fmt.Fscanf(answer, "*%d\r\n", &n); err != nil {
+		s.t.Fatal(err)
+	}
+	var list []string
+	for range n {
+		list = append(list, s.text(answer))
+	}
+	return list
+}
+
+func (s *Server) send(words []string) (answer *bufio.Reader, done func()) {
 	s.t.Helper()
 	conn, err := net.Dial("tcp", s.Addr)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	defer conn.Close()
 	fmt.Fprintf(conn, "%s\r\n", strings.Join(words, " "))
-	line, err := bufio.NewReader(conn).ReadString('\n')
+	return bufio.NewReader(conn), func() { conn.Close() }
+}
+
+// text reads one text, or the line that stands in its place.
+func (s *Server) text(answer *bufio.Reader) string {
+	s.t.Helper()
+	line, err := answer.ReadString('\n')
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return strings.TrimSpace(line)
+	line = strings.TrimSpace(line)
+	length, err := strconv.Atoi(strings.TrimPrefix(line, "$"))
+	if err != nil || length < 0 || line[0] != '$' {
+		return line
+	}
+	text := make([]byte, length+len("\r\n"))
+	if _, err := io.ReadFull(answer, text); err != nil {
+		s.t.Fatal(err)
+	}
+	return string(text[:length])
 }
 
 // IsMaster reports whether the server says that it is a master. It may be asked while it
@@ -181,21 +220,7 @@ func (s *Server) IsMaster() bool {
 // Info returns a section of what the server says of itself.
 func (s *Server) Info(section string) string {
 	s.t.Helper()
-	conn, err := net.Dial("tcp", s.Addr)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer conn.Close()
-	fmt.Fprintf(conn, "INFO %s\r\n", section)
-	var length int
-	if _, err := fmt.Fscanf(conn, "$%d\r\n", &length); err != nil {
-		s.t.Fatal(err)
-	}
-	text := make([]byte, length)
-	if _, err := io.ReadFull(conn, text); err != nil {
-		s.t.Fatal(err)
-	}
-	return string(text)
+	return s.Do("INFO", section)
 }
 
 // Flush empties the server.
@@ -219,6 +244,21 @@ func (s *Server) Kill() {
 	s.cmd.Process.Kill()
 	s.cmd.Wait()
 	s.cmd = nil
+}
+
+// runs reports whether the server has been started and not killed since.
+func (s *Server) runs() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cmd != nil
+}
+
+// revive starts the server if it does not run.
+func (s *Server) revive() {
+	s.t.Helper()
+	if !s.runs() {
+		s.Run()
+	}
 }
 
 // Stop freezes the server: it keeps its connections and answers nobody.
