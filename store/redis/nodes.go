@@ -189,7 +189,7 @@ func (n *nodes) refresh(ctx context.Context) error {
 		go func() {
 			found, err := one.shards(ctx)
 			if err == nil && len(found) == 0 {
-				err = errors.New("redis: the Cluster serves no slots; has it been created?")
+				err = errors.New("redis: the Cluster serves no slots yet; create it with redis-cli --cluster create")
 			}
 			if err != nil {
 				errs <- err

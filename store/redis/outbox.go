@@ -50,7 +50,7 @@ func (o *outbox) add(s *Store, r *request) {
 	for i := range r.parts {
 		p := &r.parts[i]
 		if p.again {
-			o.put(s, &request{parts: []part{*p}, keys: r.keys[keys : keys+p.keys]})
+			o.put(s, &request{parts: []part{*p}, keys: r.keys[keys : keys+p.keys], then: r.then})
 		}
 		keys += p.keys
 	}
@@ -194,6 +194,9 @@ func (s *Store) orphan(r *request) {
 	}
 	if r.err != nil {
 		return
+	}
+	if r.then != nil {
+		r.then(r)
 	}
 	res := make([]ledger.Result, len(r.asked))
 	if err := s.read(r, r.asked, res); err != nil {

@@ -18,11 +18,17 @@ const (
 	flagRecord             // the first key is a record's
 	flagBrief              // the record is the store's own and soon forgotten
 	flagOnce               // the record only marks that the command has arrived
+	flagRoot               // the record is a root; the steps bring the names of their cells
+	flagPart               // the record is a part; Call is the life of its grant
+	flagOver               // what there is of earlier lives was given up
 )
 
 const (
-	opScan  = 9 // beyond the ops of the ledger
-	opQuick = 10
+	opScan   = 9 // beyond the ops of the ledger
+	opQuick  = 10
+	opCommit = 11 // of a root, and those that follow
+	opAbort  = 12
+	opForget = 13
 )
 
 // largest is the largest number of a limit that is written; a double holds it exactly.
@@ -99,6 +105,9 @@ func appendCommand(b []byte, cmd *ledger.Command, steps []ledger.Step, flags byt
 		b = binary.LittleEndian.AppendUint64(b, cmd.Call)
 	}
 	for i := range steps {
+		if flags&flagRoot != 0 {
+			b = appendWord(appendTag(b, steps[i].Key.Group), steps[i].Key.Cell)
+		}
 		b = appendStep(b, &steps[i])
 	}
 	if cmd.Op == ledger.Settle {
@@ -128,6 +137,13 @@ func (r *reader) take(n int) []byte {
 	b := r.rest[:n]
 	r.rest = r.rest[n:]
 	return b
+}
+
+func (r *reader) err() error {
+	if r.bad {
+		return errAnswer
+	}
+	return nil
 }
 
 // readAnswer reads what became of cmd into res, which was started at the time of the

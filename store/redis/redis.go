@@ -1,9 +1,24 @@
-// Package redis keeps the books of many processes in one Redis, or Valkey.
+// Package redis keeps the books of many processes in one Redis, or Valkey: a single
+// server, one that a Sentinel names, or a Cluster.
 //
 // A decision is one round trip, whatever its number of limits: a script evaluates all of
 // them at the server's own time and takes all or none. Decisions that are asked for at
 // the same time share a script call, which is what makes a server carry more of them
 // than scripts of their own would. Nothing is asked of a replica.
+//
+// # In a Cluster
+//
+// All cells of one caller are in one slot, and those that are shared by all in another. A
+// decision that is about both takes in one slot after the other, what is shared last, and
+// voids what it has taken if a later slot refuses: a round trip for each, and never more
+// than the limits in any slot. What it may cost is a refusal: between a take and its void
+// another call finds those units gone. A decision with an ID takes two round trips more,
+// for a record of the whole in the slot of the ID.
+//
+// Each master has a breaker of its own: while one does not answer, what the others serve
+// goes on, and a decision that needs both fails. The Store follows slots that move. While
+// the keys of one are on their way, a decision about some that have left and some that
+// have not waits for them.
 //
 // # When the server does not answer
 //
@@ -54,6 +69,7 @@ type Options struct {
 	//	unix:///path/to/socket[?db=0]
 	//	redis://…?master_set=NAME             the master that a Sentinel at the host names
 	//
+	// A node of a Cluster says that it is one and leads to the others; any of them will do.
 	// Further addresses are added as &addr=host:port.
 	URI string
 	// TLS is used with rediss, for certificates that the system does not know. Nil is the
@@ -102,7 +118,8 @@ type Store struct {
 	script  script
 	lanes   [][2]lane // for each slot, of requests that are quick, and of all others
 	outbox  outbox
-	held    held
+	held    held[ledger.ID]   // the records of slots
+	times   held[[]pieceTime] // of grants in several slots of a Cluster
 	channel channel
 	// refusals are nil if the server is asked always.
 	refusals *refusals
@@ -195,9 +212,12 @@ func (s *Store) connect(ctx context.Context, o Options) error {
 		n.slots[slot].Store(only)
 		s.lanes[slot][0].fly, s.lanes[slot][1].fly = s.fly, s.fly
 	}
-	if cluster {
+	if !cluster {
+		return nil
+	}
+	if err := n.refresh(ctx); err != nil {
 		n.close()
-		return errors.New("redis: this is a node of a Cluster, and a store needs a single server or a Sentinel's master; give the URI of one")
+		return explain(err, o)
 	}
 	return nil
 }
@@ -224,27 +244,38 @@ func (s *Store) Close() error {
 }
 
 // Apply implements sluice.Store. The commands of one call are carried out in one script
-// call, if none of them is a Reset.
+// call, if none of them is a Reset and all are about one slot of a Cluster.
 func (s *Store) Apply(ctx context.Context, cmds []ledger.Command, res []ledger.Result) error {
 	s.refusals.begin(cmds)
 	defer s.refusals.end(cmds)
 	for len(cmds) > 0 {
-		n := 1
-		if cmds[0].Op == ledger.Reset {
-			if err := s.reset(ctx, &cmds[0], &res[0]); err != nil {
-				return err
-			}
-		} else {
-			for n < len(cmds) && cmds[n].Op != ledger.Reset {
-				n++
-			}
-			if err := s.apply(ctx, cmds[:n], res[:n]); err != nil {
-				return err
-			}
+		n, err := s.applyFirst(ctx, cmds, res)
+		if err != nil {
+			return err
 		}
 		cmds, res = cmds[n:], res[n:]
 	}
 	return nil
+}
+
+// applyFirst carries out the first of cmds that one script call can carry, and returns how
+// many.
+func (s *Store) applyFirst(ctx context.Context, cmds []ledger.Command, res []ledger.Result) (int, error) {
+	if cmds[0].Op == ledger.Reset {
+		return 1, s.reset(ctx, &cmds[0], &res[0])
+	}
+	slot, one := s.place(&cmds[0])
+	if !one {
+		return 1, s.across(ctx, &cmds[0], &res[0])
+	}
+	n := 1
+	for n < len(cmds) && cmds[n].Op != ledger.Reset {
+		if next, one := s.place(&cmds[n]); !one || next != slot {
+			break
+		}
+		n++
+	}
+	return n, s.apply(ctx, cmds[:n], res[:n])
 }
 
 // apply carries out commands of which none is a Reset.

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"math/bits"
 	"sync/atomic"
 	"time"
 
@@ -148,7 +149,7 @@ func (f *refusals) recall(cmds []ledger.Command, res []ledger.Result, q *questio
 		return false
 	}
 	cmd := &cmds[0]
-	q.asked, q.sum = true, heldKey(cmd.Steps, 0)
+	q.asked, q.sum = true, sumOf(cmd.Steps)
 	if last := f.table[q.sum%maxRefusals].Load(); last != nil && last.sum == q.sum {
 		passed := aged(last.at)
 		if passed < maxRepeat && f.repeat(last, passed, cmd, &res[0]) {
@@ -161,6 +162,15 @@ func (f *refusals) recall(cmds []ledger.Command, res []ledger.Result, q *questio
 		q.epochs[i] = f.epoch(cmd.Steps[i].Key).Load()
 	}
 	return false
+}
+
+// sumOf tells the cells of steps from others.
+func sumOf(steps []ledger.Step) (sum uint64) {
+	for i := range steps {
+		hi, lo := bits.Mul64(sum^steps[i].Key.Cell^0xa0761d6478bd642f, 0xe7037ed1a0b428db)
+		sum = hi ^ lo
+	}
+	return sum
 }
 
 // aged is how much older a refusal is by the server's clock, which may be slower than

@@ -104,8 +104,8 @@ func (s *Store) write(r *request, cmd *ledger.Command) {
 	if cmd.Levels {
 		flags |= flagLevels
 	}
-	switch named := !cmd.ID.Zero() && cmd.Op != ledger.Peek && cmd.Op != ledger.Cool; {
-	case named:
+	switch {
+	case hasRecord(cmd):
 		flags |= flagRecord
 		r.keys = append(r.keys, s.recordKey(cmd.ID))
 		p.again = cmd.Op == ledger.Release || cmd.Op == ledger.Free || cmd.Op == ledger.Void
@@ -132,6 +132,31 @@ func (s *Store) write(r *request, cmd *ledger.Command) {
 		r.keys = append(r.keys, s.cellKey(steps[i].Key))
 	}
 	p.keys = len(r.keys) - before
+}
+
+// writeAbout appends a command about the record of this key to r, or about none if key is
+// empty.
+func (s *Store) writeAbout(r *request, cmd *ledger.Command, key string, flags byte, again bool) {
+	p := r.part()
+	if cmd.Levels {
+		flags |= flagLevels
+	}
+	if p.again = again; key != "" {
+		flags |= flagRecord
+		r.keys, p.keys = append(r.keys, key), 1
+	}
+	p.blob = appendCommand(p.blob, cmd, cmd.Steps, flags)
+	if flags&flagRoot == 0 {
+		for i := range cmd.Steps {
+			r.keys = append(r.keys, s.cellKey(cmd.Steps[i].Key))
+		}
+		p.keys += len(cmd.Steps)
+	}
+}
+
+// hasRecord reports whether cmd is about a grant with an ID.
+func hasRecord(cmd *ledger.Command) bool {
+	return !cmd.ID.Zero() && cmd.Op != ledger.Peek && cmd.Op != ledger.Cool
 }
 
 // groupOf is the group beside whose cells something about steps is remembered.
@@ -194,7 +219,7 @@ func (s *Store) read(r *request, cmds []ledger.Command, res []ledger.Result) err
 			res[i].Status = ledger.Done // it had arrived before, if it was not done now
 		}
 		if !p.brief.Zero() && cmds[i].Op == ledger.Take && res[i].Status == ledger.Done {
-			s.held.add(&cmds[i], res[i].At, p.brief)
+			s.held.add(&cmds[i], res[i].At, p.brief, false)
 		}
 	}
 	return nil

@@ -24,6 +24,12 @@ var recordsScript string
 //go:embed commands.lua
 var commandsScript string
 
+//go:embed roots.lua
+var rootsScript string
+
+//go:embed call.lua
+var callScript string
+
 // serverTime is the beginning of every call: the server's own clock. now is in
 // microseconds; spare is how much longer a cell is kept than it must be.
 const serverTime = `local time = redis.call('TIME')
@@ -40,7 +46,7 @@ const brief = 10 * time.Minute
 func scriptText(clock, prefix string, retention time.Duration) string {
 	head := fmt.Sprintf("local PREFIX, RETENTION, BRIEF = '%s', %d, %d\n",
 		prefix, retention.Milliseconds(), brief.Milliseconds())
-	text := head + clock + quickScript + limit.Script() + logScript + cellsScript + recordsScript + commandsScript
+	text := head + clock + quickScript + limit.Script() + logScript + cellsScript + recordsScript + commandsScript + rootsScript + callScript
 	return withoutComments(text)
 }
 

@@ -1,0 +1,80 @@
+-- The roots of grants in a Cluster. Such a grant has a root in the slot of its ID, and a part
+-- in each slot in which it has cells. The root alone decides what becomes of the grant;
+-- the parts, which are records as those of a single server, are brought in line with it.
+--
+--	pending ──commit──▶ open ──release──▶ released ──retention──▶ forgotten
+--	   └────abort────▶ given up ◀──void──┘
+--
+-- An ID whose grant was given up may be used again. That is another life of it, with a
+-- larger number, which stands in the root and in each part: what is late of an earlier life
+-- changes nothing of a later one.
+
+local PENDING = 2 -- in place of released: not every part has been taken yet
+local COMMIT, ABORT, FORGET = 11, 12, 13
+
+local function readroot(key)
+	local r = readrecord(key)
+	if r then r.life, r.used = unpack('<i8', r.used), sub(r.used, 9) end
+	return r
+end
+
+local function giveup(key, r)
+	r.released = VOIDED
+	writerecord(key, r, false) -- until its parts have been given back, and FORGET says so
+end
+
+-- Begins a life, unless there is one. ended is 1 if those before were given up.
+local function pend(r, cmd, t)
+	if r and r.released ~= VOIDED then
+		return r.asked == cmd.asked and REPLAYED or CONFLICT, r
+	end
+	local life = max(t, cmd.at, r and r.life + 1 or 0)
+	r = {
+		asked = cmd.asked, at = t, ended = r and 1 or 0, settled = 0, released = PENDING,
+		steps = cmd.steps, used = '', life = life,
+	}
+	writerecord(cmd.record, r, false)
+	return DONE, r
+end
+
+-- Ends the pending state of a life, or forgets a life that was given up.
+local function resolve(op, r, cmd)
+	if not r or r.life ~= unpack('<i8', cmd.asked) then return UNKNOWN end
+	if op == FORGET then
+		if r.released == VOIDED then call('DEL', cmd.record) end
+		return DONE
+	end
+	if r.released == VOIDED then return op == ABORT and DONE or UNKNOWN end
+	if r.released ~= PENDING then return REPLAYED end
+	if op == ABORT then
+		giveup(cmd.record, r)
+	else
+		r.released, r.at, r.steps = 0, cmd.at, cmd.steps
+		writerecord(cmd.record, r, false)
+	end
+	return DONE
+end
+
+-- Ends a grant that is not pending. What it says of the cells is carried out in the parts.
+local function follow(op, r, cmd, t)
+	local status = begin(op, r, cmd)
+	if status then return status end
+	if op == VOID then giveup(cmd.record, r) else finish(op, r, cmd, t) end
+	return DONE
+end
+
+local function root(op, cmd, t)
+	local r, status = readroot(cmd.record), UNKNOWN
+	if op == TAKE then
+		status, r = pend(r, cmd, t)
+	elseif op >= COMMIT then
+		status = resolve(op, r, cmd)
+	elseif not r or r.released ~= PENDING then
+		status = follow(op, r, cmd, t)
+	elseif op == VOID or op == RELEASE then
+		giveup(cmd.record, r)
+	end
+	if not r then return pack('<BB', status, 0) end
+	return pack('<BBi8i8B', status, 2, r.life, r.at, r.ended == 1 and 1 or 0) .. describe(r) .. r.used
+end
+
