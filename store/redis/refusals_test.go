@@ -1,8 +1,10 @@
 package redis_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -27,12 +29,12 @@ func openTwo(t *testing.T, server *redistest.Server) (near, other *redis.Store) 
 }
 
 // scripts is how many script calls the server has carried out.
-func scripts(t *testing.T, server *redistest.Server) int64 {
+func scripts(t testing.TB, server *redistest.Server) int64 {
 	return figure(t, server, "commandstats", "cmdstat_evalsha:calls=")
 }
 
 // must carries out cmd and fails the test unless it ends so.
-func must(t *testing.T, s *redis.Store, want ledger.Status, cmd ledger.Command) ledger.Result {
+func must(t testing.TB, s *redis.Store, want ledger.Status, cmd ledger.Command) ledger.Result {
 	t.Helper()
 	res, err := do(s, cmd)
 	if err != nil || res.Status != want {
@@ -401,5 +403,50 @@ func TestAskAlways(t *testing.T) {
 	}
 	if n := scripts(t, server) - before; n != 50 {
 		t.Errorf("%d script calls for 50 refusals", n)
+	}
+}
+
+func TestRepeatingAllocatesNothing(t *testing.T) {
+	server := redistest.Start(t)
+	near, _ := openTwo(t, server)
+	for i, l := range kinds {
+		cmd := take(l, uint64(i), 10)
+		cmd.Levels = true
+		must(t, near, ledger.Done, cmd)
+		refuse(t, server, near, cmd)
+		cmds, res := []ledger.Command{cmd}, make([]ledger.Result, 1)
+		if n := testing.AllocsPerRun(1000, func() { near.Apply(context.Background(), cmds, res) }); n != 0 {
+			t.Errorf("%v: %v allocations", l, n)
+		}
+	}
+}
+
+// BenchmarkRefusals measures refusals of one hot key by 64 callers, and how many script
+// calls one takes.
+func BenchmarkRefusals(b *testing.B) {
+	server := redistest.Start(b)
+	for _, always := range []bool{true, false} {
+		b.Run(fmt.Sprintf("AskAlways=%v", always), func(b *testing.B) {
+			s := open(b, redis.Options{URI: "redis://" + server.Addr, Wait: 10 * time.Second, AskAlways: always})
+			defer s.Close()
+			server.Flush()
+			must(b, s, ledger.Done, take(limit.Bucket(1, limit.Hour, 1), 1, 1))
+			hears(b, s)
+			before := scripts(b, server)
+			b.ReportAllocs()
+			b.SetParallelism(max(1, 64/runtime.GOMAXPROCS(0)))
+			b.ResetTimer()
+			b.RunParallel(func(pb *testing.PB) {
+				cmds, res := []ledger.Command{take(limit.Bucket(1, limit.Hour, 1), 1, 1)}, make([]ledger.Result, 1)
+				cmds[0].Levels = true
+				for pb.Next() {
+					if err := s.Apply(context.Background(), cmds, res); err != nil || res[0].Status != ledger.Refused {
+						b.Fatalf("%+v, %v", res[0], err)
+					}
+				}
+			})
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "refusals/s")
+			b.ReportMetric(float64(scripts(b, server)-before)/float64(b.N), "scripts/op")
+		})
 	}
 }

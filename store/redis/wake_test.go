@@ -20,7 +20,7 @@ import (
 )
 
 // hears waits until s hears what other processes give back.
-func hears(t *testing.T, s *redis.Store) {
+func hears(t testing.TB, s *redis.Store) {
 	t.Helper()
 	yes := make(chan struct{})
 	var once sync.Once
@@ -38,7 +38,7 @@ func hears(t *testing.T, s *redis.Store) {
 }
 
 // figure reads a number from what the server says of itself.
-func figure(t *testing.T, server *redistest.Server, section, name string) int64 {
+func figure(t testing.TB, server *redistest.Server, section, name string) int64 {
 	t.Helper()
 	_, text, _ := strings.Cut(server.Info(section), name)
 	text, _, _ = strings.Cut(text, "\r")
