@@ -95,6 +95,28 @@ func TestOwners(t *testing.T) {
 			t.Errorf("%d slots are free, want 2", n)
 		}
 	})
+	t.Run("P-103 what it had let go before is not given back again", func(t *testing.T) {
+		server.Flush()
+		h, s := newHolder(t, server), watch(t)
+		both := take(limit.Slots(3), 1, 3)
+		both.Steps = append(both.Steps, take(limit.Slots(3), 2, 3).Steps...)
+		res, err := do(h.Store, both)
+		if err != nil || res.Status != ledger.Done {
+			t.Fatalf("%+v, %v", res, err)
+		}
+		one := ledger.Command{Op: ledger.Free, Steps: both.Steps[:1], At: res.At}
+		if res, err := do(h.Store, one); err != nil || res.Status != ledger.Done {
+			t.Fatalf("%+v, %v", res, err)
+		}
+		if res, err := do(s, take(limit.Slots(3), 1, 3)); err != nil || res.Status != ledger.Done {
+			t.Fatalf("%+v, %v", res, err)
+		}
+		h.swallow()
+		eventually(t, 5*time.Second, "the rest", func() bool { return left(t, s, limit.Slots(3), 2) == 3 })
+		if n := free(t, s); n != 0 {
+			t.Errorf("%d slots are free that another holds", n)
+		}
+	})
 	t.Run("P-102 nobody is dead because the server stood still", func(t *testing.T) {
 		server.Flush()
 		h, s := newHolder(t, server), watch(t)
