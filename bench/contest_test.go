@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"testing"
 	"time"
+
+	"github.com/sluicegate/sluice/store/redis/redistest"
 )
 
 // A quota is what a row is told to enforce: n units every per, at most burst at once.
@@ -20,6 +22,7 @@ var (
 	free  = quota{1_000_000_000, time.Second, 1_000_000_000} // grants every decision
 	spent = quota{1, time.Hour, 1}                           // refuses all but the first
 	slow  = quota{100, time.Hour, 100}                       // keeps a touched key busy for 36 s
+	deep  = quota{1, time.Second, 1_000_000_000}             // grants every decision, and keeps each key busy
 )
 
 // every returns the time between two units.
@@ -37,6 +40,12 @@ type contestant struct {
 	unkeyed  bool // keyed ignores its key: only workloads of one key apply
 	blocks   bool // waits rather than refuses: no refusal to measure
 	windowed bool // counts in fixed windows: its accuracy is another question
+
+	// remote is keyed with books that several processes can share: in that server, if the
+	// row keeps them there.
+	remote func(testing.TB, *redistest.Server, quota) worker
+	// elsewhere: the books of remote are not in the server.
+	elsewhere bool
 
 	// slots returns a worker that takes one of n slots and gives it back.
 	slots func(tb testing.TB, n int64) func() func() bool

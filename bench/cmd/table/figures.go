@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -21,6 +20,8 @@ type figure struct{ name, unit string }
 func (a figure) compare(b figure) int {
 	return cmp.Or(strings.Compare(a.name, b.name), strings.Compare(a.unit, b.unit))
 }
+
+func (f figures) sorted() []figure { return slices.SortedFunc(maps.Keys(f), figure.compare) }
 
 // read collects the results of all rounds. Lines that are no results are the
 // framework's own.
@@ -133,16 +134,28 @@ func (b bar) wrong(rounds []float64) bool {
 	})
 }
 
-// bestPeer names the peer with the lowest figure, among those that were never wrong.
+// better reports whether a figure of b is better than another.
+func (b bar) better(v, other float64) bool {
+	if b.more {
+		v, other = other, v
+	}
+	return v < other
+}
+
+// bestPeer names the peer with the best figure, among those that were never wrong.
 func (f figures) bestPeer(b bar, floor []float64) string {
-	best, name := math.Inf(1), ""
-	for _, at := range slices.SortedFunc(maps.Keys(f), figure.compare) {
+	best, name := 0.0, ""
+	for _, at := range f.sorted() {
 		row, ok := strings.CutPrefix(at.name, b.bench+"/")
-		if !ok || at.unit != b.unit || row == ours || strings.HasPrefix(row, "floor.") || b.wrong(f[at]) {
+		if !ok || at.unit != b.unit || strings.HasPrefix(row, ours) || strings.HasPrefix(row, "floor.") || b.wrong(f[at]) {
 			continue
 		}
-		if ratios := over(f[at], floor); len(ratios) > 0 && median(ratios) < best {
-			best, name = median(ratios), row
+		ratios := over(f[at], floor)
+		if len(ratios) == 0 {
+			continue
+		}
+		if v := median(ratios); name == "" || b.better(v, best) {
+			best, name = v, row
 		}
 	}
 	if name == "" {
@@ -158,9 +171,9 @@ func (l line) verdict() string {
 		return "not measured"
 	case l.wrong(l.our):
 		return "WRONG"
-	case l.figure <= l.goal:
+	case !l.better(l.goal, l.figure):
 		return "goal"
-	case l.figure <= l.must:
+	case !l.better(l.must, l.figure):
 		return "must"
 	}
 	return "no"
@@ -188,6 +201,9 @@ func (f figures) print(w io.Writer) (missed []bar, err error) {
 	if err := out.Flush(); err != nil {
 		return nil, err
 	}
+	if err := f.printRemote(w); err != nil {
+		return nil, err
+	}
 	_, err = io.WriteString(w, `
 A ratio is the median of those of all rounds; the floor is of the same round. Less than
 1.15 apart in process, or 1.25 over HTTP, is noise on a small shared machine.
@@ -197,14 +213,23 @@ A ratio is the median of those of all rounds; the floor is of the same round. Le
 
 // amount writes a figure with the unit a person reads it in.
 func amount(v float64, unit string) string {
-	what, _, _ := strings.Cut(unit, "/")
+	what, _, per := strings.Cut(unit, "/")
 	switch {
-	case what == "ns" || what == "ns-cpu":
+	case what == "ns" || strings.HasPrefix(what, "ns-") || strings.HasSuffix(what, "-ns"):
 		return span(v)
+	case per && strings.HasSuffix(unit, "/s"):
+		return thousands(v)
 	case what == "B":
 		return fmt.Sprintf("%.0f B", v)
 	}
 	return fmt.Sprintf("%.4g", v)
+}
+
+func thousands(v float64) string {
+	if v < 1e4 {
+		return fmt.Sprintf("%.0f", v)
+	}
+	return fmt.Sprintf("%.0f k", v/1e3)
 }
 
 func span(ns float64) string {
