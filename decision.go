@@ -213,6 +213,7 @@ func (d *Decision) refusePermanent(reason Reason, rule string) {
 func (d *Decision) apply(ctx context.Context, op ledger.Op) (bool, error) {
 	cmd, res := &d.cmd[0], &d.res[0]
 	cmd.Op, cmd.ID, cmd.Call, cmd.Steps, cmd.Levels, cmd.Watch = op, d.id, d.call, d.steps, d.WantLevels, d.watch
+	cmd.Calls = d.calls
 	if err := d.books().Apply(ctx, d.cmd[:], d.res[:]); err != nil {
 		return d.storeFailed(ctx, op, err)
 	}
@@ -260,6 +261,9 @@ func (d *Decision) adopt(res *ledger.Result) {
 	d.places = d.places[:0]
 	for i := range d.steps {
 		d.places = append(d.places, d.policy.pools[d.steps[i].Pool])
+	}
+	if res.Calls > 0 {
+		d.calls = res.Calls
 	}
 	d.grant(res.At)
 	d.taken, d.holding, d.replayed = !res.Released, !res.Released, true

@@ -95,6 +95,22 @@ func TestSettle(t *testing.T) {
 			}
 		}
 	})
+	t.Run("B-W29 also when they are taken up again", func(t *testing.T) {
+		r := one("r", limit.Window(20, limit.Hour))
+		r.Weights = map[string]int64{"search": 3}
+		c := engine(t, r)
+		admit(t, c, sluice.Call{ID: "id", Capability: "search", Cost: sluice.Cost{{Unit: sluice.Calls, N: 5}}})
+		adm, err := c.Resume(background, "id")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := adm.Settle(background, sluice.Cost{{Unit: sluice.Calls, N: 2}}); err != nil {
+			t.Fatal(err)
+		}
+		if n := left(t, c, "r", sluice.Call{}); n != 14 {
+			t.Errorf("%d left, want 14", n)
+		}
+	})
 	t.Run("no unit is calls", func(t *testing.T) {
 		c := engine(t, one("r", limit.Window(20, limit.Hour)))
 		adm := admit(t, c, sluice.Call{Cost: sluice.Cost{{N: 5}}})

@@ -1,7 +1,9 @@
 package ledger
 
 import (
+	"container/heap"
 	"iter"
+	"math"
 	"slices"
 
 	"github.com/sluicegate/sluice/limit"
@@ -15,14 +17,48 @@ type Record struct {
 	At       limit.Micros // when the steps were taken
 	Ended    limit.Micros // when it was released
 	Call     uint64       // Command.Call of the Take
+	Calls    int64        // Command.Calls of the Take
+	Expires  limit.Micros // when it is no longer good for work to begin; zero is never
 	Steps    []Step
 	Used     []int64 // what it was settled to
 	Settled  bool
 	Released bool
 }
 
+// leaves returns when the record of a grant that expires may be forgotten though nobody
+// has released it: when it has expired, the retention has passed since it was taken, and
+// so has the longest window of its steps. It reports false if the record stays.
+func (r *Record) leaves(retention limit.Micros) (at limit.Micros, ok bool) {
+	if r.Released || r.Expires == 0 {
+		return 0, false
+	}
+	least := retention
+	for i := range r.Steps {
+		s := &r.Steps[i]
+		if s.Limit.OnRelease() && s.N > 0 {
+			return 0, false
+		}
+		if s.Limit.Kind == limit.KindWindow {
+			least = max(least, s.Limit.Per)
+		}
+	}
+	return max(r.Expires, r.At+min(least, math.MaxInt64-r.At)), true
+}
+
+// Record is what is to be remembered of cmd, a Take that was carried out at a time. Its
+// steps are cmd's own.
+func (cmd *Command) Record(at limit.Micros) Record {
+	r := Record{At: at, Call: cmd.Call, Calls: cmd.Calls, Steps: cmd.Steps}
+	if cmd.Expires > 0 {
+		r.Expires = at + min(cmd.Expires, math.MaxInt64-at)
+	}
+	return r
+}
+
 // Grants are the records of one set of books. Released grants are forgotten after a
-// retention, open ones never. Grants is not safe for concurrent use.
+// retention. Open ones are never, but those that expire: these are after the retention
+// and the windows of their steps, both from when they were taken. Grants is not safe for
+// concurrent use.
 type Grants struct {
 	max       int
 	open      int // records that are not released
@@ -30,11 +66,28 @@ type Grants struct {
 	byID      map[ID]*Record
 	// ended holds released grants in the order in which they may be forgotten.
 	ended []ended
+	// expiring holds open grants that may be forgotten, a heap by when; some may have been
+	// released or voided since.
+	expiring expiring
 }
 
 type ended struct {
 	id ID
 	at limit.Micros
+}
+
+// expiring is a heap of grants by the time at.
+type expiring []ended
+
+func (h expiring) Len() int           { return len(h) }
+func (h expiring) Less(i, j int) bool { return h[i].at < h[j].at }
+func (h expiring) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *expiring) Push(x any)        { *h = append(*h, x.(ended)) }
+
+func (h *expiring) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
 }
 
 // NewGrants returns records for at most max open grants, each remembered for retention
@@ -142,9 +195,9 @@ func (g *Grants) End(cmd *Command, res *Result) {
 	r := g.byID[cmd.ID]
 	switch cmd.Op {
 	case Take:
-		r = &Record{At: res.At, Call: cmd.Call, Steps: slices.Clone(cmd.Steps)}
-		g.byID[cmd.ID] = r
-		g.open++
+		taken := cmd.Record(res.At)
+		taken.Steps = slices.Clone(taken.Steps)
+		g.Put(cmd.ID, taken)
 		return
 	case Settle:
 		r.Settled, r.Used = true, slices.Clone(cmd.Used)
@@ -154,6 +207,7 @@ func (g *Grants) End(cmd *Command, res *Result) {
 				s.N = 0
 			}
 		}
+		g.expect(cmd.ID, r)
 	case Void:
 		delete(g.byID, cmd.ID)
 		g.open--
@@ -170,6 +224,31 @@ func (g *Grants) forget(now limit.Micros) {
 	for len(g.ended) > 0 && (g.ended[0].at+g.retention <= now || len(g.ended) > g.max) {
 		delete(g.byID, g.ended[0].id)
 		g.ended = g.ended[1:]
+	}
+	for len(g.expiring) > 0 && g.expiring[0].at <= now {
+		g.forgetExpired(heap.Pop(&g.expiring).(ended).id, now)
+	}
+}
+
+// forgetExpired drops a grant that may be forgotten now. It may stay longer than was
+// thought: its rules have changed, or the ID is another's.
+func (g *Grants) forgetExpired(id ID, now limit.Micros) {
+	r := g.byID[id]
+	if r == nil {
+		return
+	}
+	if at, ok := r.leaves(g.retention); !ok || at > now {
+		g.expect(id, r)
+		return
+	}
+	delete(g.byID, id)
+	g.open--
+}
+
+// expect notes when a grant may be forgotten, if nobody releases it.
+func (g *Grants) expect(id ID, r *Record) {
+	if at, ok := r.leaves(g.retention); ok {
+		heap.Push(&g.expiring, ended{id, at})
 	}
 }
 
@@ -191,6 +270,7 @@ func (g *Grants) Put(id ID, r Record) {
 		g.open++
 	}
 	g.byID[id] = &r
+	g.expect(id, &r)
 }
 
 // Open yields the grants that have not been released, in no order.
@@ -206,5 +286,8 @@ func (g *Grants) Open() iter.Seq2[ID, Record] {
 
 func (r *Record) describe(res *Result) {
 	res.Steps = append(res.Steps[:0], r.Steps...)
-	res.Settled, res.Released = r.Settled, r.Released
+	res.Settled, res.Released, res.Calls = r.Settled, r.Released, r.Calls
+	if r.Expires > 0 {
+		res.Left = r.Expires - res.At
+	}
 }

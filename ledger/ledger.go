@@ -107,6 +107,13 @@ type Command struct {
 	Used []int64
 	// Call fingerprints what an ID was used for, so that a second use is recognised.
 	Call uint64
+	// Calls is how many calls a Take with an ID stands for, before weights. The record
+	// keeps it for a later settlement; zero is not known.
+	Calls int64
+	// Expires is how long after a Take its grant, which has an ID and holds no slots, is
+	// good for work to begin. The books go on counting what was taken, and a settlement is
+	// taken as long as the record is remembered: see [Grants]. Zero is for ever.
+	Expires limit.Micros
 	// Delay is the length of a cooldown.
 	Delay limit.Micros
 	// Group and All say what Reset resets.
@@ -147,17 +154,24 @@ type Result struct {
 	// Steps are those of the record, of which a replayed Take and any other command that
 	// names one are told. A Take that was carried out has changed its own.
 	Steps []Step
-	// Settled and Released describe the record, for Find and for a replayed Take.
+	// Settled, Released, Calls and Left describe the record, for Find and for a replayed
+	// Take. Left is how long the grant is good for work to begin, from the time of this
+	// command on: zero or less when it has expired, [Forever] if it does not.
 	Settled, Released bool
+	Calls             int64
+	Left              limit.Micros
 	// Count is how many cells a Reset changed.
 	Count int
 }
+
+// Forever is Result.Left of a grant that does not expire.
+const Forever limit.Micros = math.MaxInt64
 
 // Start makes r the answer to a command at time now that has not been carried out yet.
 // Nothing of an earlier answer is left but the memory of its slices.
 func (r *Result) Start(now limit.Micros) {
 	r.Status, r.At, r.Count = Done, now, 0
-	r.Settled, r.Released = false, false
+	r.Settled, r.Released, r.Calls, r.Left = false, false, 0, Forever
 	r.Outcomes, r.Levels, r.Steps = r.Outcomes[:0], r.Levels[:0], r.Steps[:0]
 }
 

@@ -29,7 +29,7 @@ func newState() *state {
 // replay carries out the records of one payload.
 func (s *state) replay(payload []byte) error {
 	for r := (&reader{rest: payload}); len(r.rest) > 0; {
-		switch r.byte() {
+		switch tag := r.byte(); tag {
 		case tagCell:
 			key := r.key()
 			s.cells[key] = &cellState{pool: r.fixed(), limit: r.limit(), at: r.micros(), used: r.number()}
@@ -37,9 +37,9 @@ func (s *state) replay(payload []byte) error {
 			s.replayWindow(r)
 		case tagGone:
 			delete(s.cells, r.key())
-		case tagGrant:
+		case tagGrant, tagRecord:
 			id := r.id()
-			s.grants[id] = r.grant()
+			s.grants[id] = r.grant(tag)
 		case tagForget:
 			delete(s.grants, r.id())
 		case tagOwners:

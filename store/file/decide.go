@@ -153,7 +153,8 @@ func (s *Store) noteTake(r *request, cmd *ledger.Command, res *ledger.Result) {
 	s.noted = false
 	if !cmd.ID.Zero() {
 		before := len(s.pending.records)
-		s.pending.records.grant(cmd.ID, &ledger.Record{At: res.At, Call: cmd.Call, Steps: cmd.Steps})
+		r := cmd.Record(res.At)
+		s.pending.records.grant(cmd.ID, &r)
 		s.recordBytes = len(s.pending.records) - before
 		s.pending.grants[cmd.ID] = false
 		s.grants[cmd.ID] = struct{}{}

@@ -14,7 +14,7 @@ import (
 // The parts of a log; FORMAT.md draws them.
 const (
 	magic      = "sluicelg"
-	version    = 1
+	version    = 2
 	headSize   = 512
 	markAt     = 512
 	markSize   = 48
@@ -40,6 +40,7 @@ func sumOf(parts ...[]byte) (s sum) {
 
 // A header is what a log says of itself once, when it is begun.
 type header struct {
+	version uint64   // that it was read in; it is always written in the newest
 	id      [16]byte // drawn anew for each log
 	created int64    // Unix microseconds, for people
 	boot    [16]byte // the boot in which it was written, zero if unknown
@@ -68,8 +69,8 @@ func decodeHeader(b []byte) (h header, s sum, err error) {
 	if string(b[:8]) != magic {
 		return h, s, errors.New("it does not begin as a sluice ledger")
 	}
-	if v := binary.LittleEndian.Uint64(b[8:]); v > version && v < 1<<16 {
-		return h, s, fmt.Errorf("it has format version %d and this program reads version %d: use the newer program", v, version)
+	if h.version = binary.LittleEndian.Uint64(b[8:]); h.version > version && h.version < 1<<16 {
+		return h, s, fmt.Errorf("it has format version %d and this program reads version %d: use the newer program", h.version, version)
 	}
 	s = sum(b[headSize-sumSize:])
 	if sumOf(b[:headSize-sumSize]) != s {
@@ -142,7 +143,11 @@ func create(path string, h header) (*journal, error) {
 	}
 	first := make([]byte, framesAt)
 	copy(first, h.encode())
-	if _, err := f.WriteAt(first, 0); err != nil {
+	err = f.Chmod(0o600) // what an earlier process has left behind may have another mode
+	if err == nil {
+		_, err = f.WriteAt(first, 0)
+	}
+	if err != nil {
 		f.Close()
 		return nil, err
 	}

@@ -14,9 +14,10 @@ const (
 	tagCell   = 1 // a cell's whole state
 	tagWindow = 2 // a Window's debits from a time on
 	tagGone   = 3 // a cell is as good as new
-	tagGrant  = 4 // a grant's whole record
+	tagGrant  = 4 // a grant's whole record, as version 1 wrote it
 	tagForget = 5 // there is no such grant
 	tagOwners = 6 // the rules that cells belong to
+	tagRecord = 7 // a grant's whole record, since version 2
 )
 
 const (
@@ -93,12 +94,14 @@ func (w *writer) forget(id ledger.ID) {
 }
 
 func (w *writer) grant(id ledger.ID, r *ledger.Record) {
-	w.byte(tagGrant)
+	w.byte(tagRecord)
 	w.id(id)
 	w.byte(bit(r.Settled, flagSettled) | bit(r.Released, flagReleased))
 	w.number(int64(r.At))
 	w.number(int64(r.Ended))
+	w.number(int64(r.Expires))
 	w.fixed(r.Call)
+	w.number(r.Calls)
 	w.number(int64(len(r.Steps)))
 	for i := range r.Steps {
 		s := &r.Steps[i]
@@ -195,11 +198,15 @@ func (r *reader) limit() limit.Limit {
 	return l
 }
 
-func (r *reader) grant() ledger.Record {
+// grant reads the record of a grant. Version 1 knew neither what it stands for nor when
+// it expires.
+func (r *reader) grant(tag byte) ledger.Record {
 	flags := r.byte()
-	g := ledger.Record{
-		Settled: flags&flagSettled != 0, Released: flags&flagReleased != 0,
-		At: r.micros(), Ended: r.micros(), Call: r.fixed(),
+	g := ledger.Record{Settled: flags&flagSettled != 0, Released: flags&flagReleased != 0, At: r.micros(), Ended: r.micros()}
+	if tag == tagGrant {
+		g.Call = r.fixed()
+	} else {
+		g.Expires, g.Call, g.Calls = r.micros(), r.fixed(), r.number()
 	}
 	for range r.count() {
 		s := ledger.Step{Key: r.key(), Pool: r.fixed(), Limit: r.limit(), N: r.number(), Set: r.byte()}

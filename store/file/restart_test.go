@@ -200,7 +200,7 @@ func TestHistoriesSurvive(t *testing.T) {
 		for worker := range uint64(16) {
 			r := rand.New(rand.NewPCG(seed, round<<32|worker))
 			wg.Go(func() {
-				for i := range uint64(2500) {
+				for i := range uint64(4000) {
 					d.do(anyCommand(r, worker<<32|round<<16|i+1))
 				}
 			})
@@ -228,7 +228,7 @@ func anyCommand(r *rand.Rand, id uint64) ledger.Command {
 		l := r.IntN(len(limits))
 		steps = append(steps, step(uint64(l*100+r.IntN(20)+1), limits[l], r.Int64N(3)))
 	}
-	if r.IntN(3) > 0 {
+	if r.IntN(10) > 0 {
 		id = id&^0xff | r.Uint64N(16) + 1
 	}
 	switch r.IntN(8) {

@@ -76,7 +76,7 @@ func inWords(path string, err error) error {
 
 func (l *loaded) contents(path string) Contents {
 	c := Contents{Now: l.last.now, Owners: l.state.owners, Summary: Summary{
-		Path: path, Version: version, Begun: time.UnixMicro(l.header.created), Written: time.UnixMicro(l.last.wall),
+		Path: path, Version: int(l.header.version), Begun: time.UnixMicro(l.header.created), Written: time.UnixMicro(l.last.wall),
 		Frames: l.end.seq, Bytes: l.end.end, Rules: len(l.state.owners),
 	}}
 	owners := make(map[uint64]ledger.Owner)
