@@ -17,9 +17,6 @@ const (
 	// KindObserved takes what a provider says has gone that nobody here has taken: it was
 	// used by others with the same account.
 	KindObserved = "llm-observed"
-	// KindCooldown starts cooldowns of a provider, a credential or a model; the capability
-	// says which.
-	KindCooldown = "llm-cooldown"
 )
 
 // The units of calls, beside [sluice.Calls] and [sluice.Tokens].

@@ -32,6 +32,7 @@ type relay struct {
 	out      []byte // for the client
 	taken    int    // of out
 	stage    dialect.Stage
+	begun    bool   // some content has come: from here on nothing is tried again
 	failure  []byte // the event that says that the provider has failed
 	end      error  // why nothing more comes
 	finished bool
@@ -72,6 +73,9 @@ func (a *attempt) relay() {
 			return
 		}
 	case <-timer.C: // from here on a failure is told in the stream
+		r.mu.Lock()
+		r.begun = true
+		r.mu.Unlock()
 	}
 	a.answer.Body = r
 }
@@ -97,12 +101,12 @@ func (r *relay) settled() bool {
 	defer r.mu.Unlock()
 	a := r.a
 	switch {
+	case r.begun:
+		return false
 	case r.failure != nil:
 		a.judge(a.answer.StatusCode, r.failure)
 	case r.end != nil && !errors.Is(r.end, io.EOF):
 		a.failed = r.end
-	case r.end != nil && r.framing != dialect.Whole && r.stage == dialect.Preamble:
-		a.failed = errCut
 	default:
 		return false
 	}
@@ -148,7 +152,7 @@ func (r *relay) take(p []byte, err error) {
 	r.split.Close(r.pass)
 	r.end = err
 	whole := r.framing == dialect.Whole || r.meter.Ended()
-	if !whole && r.stage != dialect.Preamble && r.failure == nil {
+	if !whole && r.begun && r.failure == nil {
 		r.out = append(r.out, r.route.StreamFault(cutFault)...)
 	}
 	if errors.Is(err, io.EOF) && !whole {
@@ -172,6 +176,7 @@ func (r *relay) pass(e dialect.Event) {
 	if stage == dialect.Failure {
 		r.failure = bytes.Clone(e.Data)
 	}
+	r.begun = r.begun || stage == dialect.Content || stage == dialect.Final
 	r.stage = max(r.stage, stage)
 	if stage == dialect.UsageOnly && r.hides {
 		return

@@ -56,12 +56,11 @@ func (a *attempt) failure() error {
 // and, where needed, another model.
 func (a *attempt) request(ctx context.Context) (*http.Request, error) {
 	x, p := a.x, a.at.provider
-	u, err := url.Parse(strings.ReplaceAll(p.BaseURL, modelPlace, url.PathEscape(a.at.model)))
+	base, query, _ := strings.Cut(strings.ReplaceAll(p.BaseURL, modelPlace, url.PathEscape(a.at.model)), "?")
+	u, err := url.Parse(strings.TrimSuffix(base, "/") + x.route.Tail(x.path, a.at.model))
 	if err != nil {
 		return nil, fmt.Errorf("llm: the address of %s: %w", p.Name, err)
 	}
-	query := u.RawQuery
-	u = u.JoinPath(x.route.Tail(x.path, a.at.model))
 	u.RawQuery = joinQuery(x.r.URL.RawQuery, query, len(p.Keys) > 0)
 	body := x.ask.Rewrite(a.at.model, a.injects())
 	req := (&http.Request{Method: x.r.Method, URL: u, Host: u.Host, Header: a.header(), ContentLength: int64(len(body)),
