@@ -16,6 +16,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/ledger"
 	"github.com/sluicegate/sluice/limit"
+	"github.com/sluicegate/sluice/store/lease"
 	"github.com/sluicegate/sluice/store/redis"
 )
 
@@ -30,8 +31,12 @@ const (
 	shared
 )
 
-// policy has a rule for each kind of call, and one for all.
-func policy() *sluice.Policy {
+// percent is how much of a leased rule's limits may be given up.
+const percent = 20
+
+// policy has a rule for each kind of call, and one for all. With leases all but the slots
+// are leased.
+func policy(leases bool) *sluice.Policy {
 	rule := func(id string, l limit.Limit) sluice.Rule {
 		return sluice.Rule{
 			ID: id, Match: sluice.Match{Is: map[sluice.Dimension][]string{sluice.Kind: {id}}},
@@ -45,6 +50,9 @@ func policy() *sluice.Policy {
 		shared: {ID: "shared", Limits: []sluice.Limit{{Limit: limit.Window(1500, limit.Second)}}},
 	}}
 	p.Rules[bucket].Queue, p.Rules[slots].Queue = &sluice.Queue{}, &sluice.Queue{}
+	if leases {
+		p.Rules[bucket].Lease, p.Rules[window].Lease, p.Rules[shared].Lease = percent, percent, percent
+	}
 	return p
 }
 
@@ -59,6 +67,7 @@ type task struct {
 	Start, Turn time.Time // from Turn on the shared rule is what everybody runs into
 	End         time.Time
 	Exact       bool // the store tells the instant at which it took all units
+	Leases      bool
 	Log         string
 }
 
@@ -91,9 +100,15 @@ func (j *task) do() error {
 		return err
 	}
 	defer s.Close()
-	p := policy()
-	notes := &recorder{Store: s, rules: p.Rules, exact: j.Exact}
-	c, err := sluice.Open(p, notes, sluice.Options{KeySecret: []byte("the same in all processes")})
+	p := policy(j.Leases)
+	notes := &recorder{Store: s, Waker: s, limits: counted(p), exact: j.Exact}
+	var noted sluice.Store = notes
+	if j.Leases {
+		leases := lease.New(s)
+		notes.Store, notes.Waker = leases, leases
+		noted = lessor{notes, leases}
+	}
+	c, err := sluice.Open(p, noted, sluice.Options{KeySecret: []byte("the same in all processes")})
 	if err != nil {
 		return err
 	}
@@ -141,16 +156,38 @@ func rest(ctx context.Context, d time.Duration) {
 	}
 }
 
-// A recorder notes what the store grants.
+// counted are the limits by which a store counts the rules of p.
+func counted(p *sluice.Policy) []limit.Limit {
+	list := make([]limit.Limit, len(p.Rules))
+	for i := range p.Rules {
+		list[i] = p.Rules[i].Limits[0].Limit
+		if l, ok := list[i].Lease(p.Rules[i].Lease); ok {
+			list[i] = l.Limit
+		}
+	}
+	return list
+}
+
+// A recorder notes what a store grants.
 type recorder struct {
-	*redis.Store
-	rules  []sluice.Rule
+	sluice.Store
+	sluice.Waker
+	limits []limit.Limit // of the rules, as the store counts them
 	exact  bool
 	failed atomic.Int32
 
 	mu  sync.Mutex
 	log []entry
 }
+
+// A lessor is a recorder of a store that takes units ahead.
+type lessor struct {
+	*recorder
+	leases *lease.Store
+}
+
+// Leased implements sluice.Lessor.
+func (l lessor) Leased() int { return l.leases.Leased() }
 
 // Apply implements sluice.Store.
 func (s *recorder) Apply(ctx context.Context, cmds []ledger.Command, res []ledger.Result) error {
@@ -169,26 +206,26 @@ func (s *recorder) Apply(ctx context.Context, cmds []ledger.Command, res []ledge
 		if s.exact {
 			from, to = int64(res[i].At), int64(res[i].At)
 		}
-		s.note(&cmds[i], &res[i], from, to)
+		if res[i].Status == ledger.Done {
+			s.note(&cmds[i], entry{At: int64(res[i].At), From: from, To: to})
+		}
 	}
 	return nil
 }
 
 // note writes down what a command has taken or given back.
-func (s *recorder) note(cmd *ledger.Command, res *ledger.Result, from, to int64) {
-	if res.Status != ledger.Done {
-		return
-	}
+func (s *recorder) note(cmd *ledger.Command, e entry) {
 	for i := range cmd.Steps {
 		step := &cmd.Steps[i]
-		e := entry{Cell: step.Key.Cell, N: step.N, From: from, To: to}
-		e.Rule = uint8(slices.IndexFunc(s.rules, func(r sluice.Rule) bool { return r.Limits[0].Limit == step.Limit }))
+		e.Cell, e.N = step.Key.Cell, step.N
+		e.Rule = uint8(slices.Index(s.limits, step.Limit))
 		switch {
 		case cmd.Op == ledger.Take:
+			e.Op = taken
 		case cmd.Op == ledger.Release && step.Limit.OnRelease():
 			e.Op = back
 		case cmd.Op == ledger.Void:
-			e.Op, e.From, e.To = voided, int64(cmd.At), int64(cmd.At)
+			e.Op, e.At = voided, int64(cmd.At)
 		default:
 			continue
 		}

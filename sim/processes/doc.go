@@ -16,8 +16,9 @@
 // Each process notes what passes between its controller and its store: the key, the limit,
 // the units, and when. The union of these notes is checked afterwards by arithmetic that
 // shares no code with package limit. A single server says at which microsecond of its own
-// clock it took the units, so the check is exact. Where the server's time is not told, the
-// units were taken at some instant between the question and the answer, both by the clock of
-// the machine, which is the servers' own: what is counted then is what was taken inside a
-// window for certain, which a correct store never has too much of either.
+// clock it took the units, so the check is exact. A Cluster takes in one slot after the other,
+// and units that were taken ahead are spent in the process: such a grant was made at some
+// instant between the question and the answer, both by the clock of the machine, which is the
+// servers' own. What is counted then is what was taken inside a window for certain, which a
+// correct store never has too much of either.
 package processes

@@ -15,13 +15,14 @@ type entry struct {
 	Rule     uint8 // its place in the policy
 	Op       uint8
 	N        int64
+	At       int64 // by which store and controller know the grant
 	From, To int64
 }
 
 const (
 	taken  = uint8(iota) // granted to a caller
 	back                 // slots of a caller that has ended
-	voided               // a grant at From that no caller got
+	voided               // a grant that no caller got
 )
 
 func write(file string, log []entry) error {
@@ -49,21 +50,25 @@ func read(file string) ([]entry, error) {
 	return log, binary.Read(f, binary.LittleEndian, log)
 }
 
-// cells sorts logs by their cells, in the order of time, without what nobody got.
+// cells sorts a log by its cells, in the order of time, without what nobody got.
 func cells(log []entry) map[uint64][]entry {
-	gone := map[entry]int{}
-	byCell := map[uint64][]entry{}
+	type grant struct {
+		cell  uint64
+		n, at int64
+	}
+	gone := map[grant]int{}
 	for _, e := range log {
 		if e.Op == voided {
-			e.Op = taken
-			gone[e]++
+			gone[grant{e.Cell, e.N, e.At}]++
 		}
 	}
+	byCell := map[uint64][]entry{}
 	for _, e := range log {
+		g := grant{e.Cell, e.N, e.At}
 		switch {
 		case e.Op == voided:
-		case gone[e] > 0:
-			gone[e]--
+		case e.Op == taken && gone[g] > 0:
+			gone[g]--
 		default:
 			byCell[e.Cell] = append(byCell[e.Cell], e)
 		}

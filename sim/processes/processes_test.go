@@ -25,8 +25,16 @@ func full() bool { return os.Getenv("ACCEPTANCE") == "full" }
 
 func TestThreeProcesses(t *testing.T) {
 	t.Run("C-W13 on one Redis", func(t *testing.T) {
-		server := redistest.Start(t)
-		load(t, "redis://"+server.Addr, true)
+		load(t, task{URI: "redis://" + redistest.Start(t).Addr, Exact: true})
+	})
+	t.Run("on one Redis, with leases", func(t *testing.T) {
+		load(t, task{URI: "redis://" + redistest.Start(t).Addr, Leases: true})
+	})
+	t.Run("on a Cluster of three masters", func(t *testing.T) {
+		load(t, task{URI: redistest.Cluster(t).URI()})
+	})
+	t.Run("on a Cluster of three masters, with leases", func(t *testing.T) {
+		load(t, task{URI: redistest.Cluster(t).URI(), Leases: true})
 	})
 }
 
@@ -44,13 +52,13 @@ func seed(t *testing.T) uint64 {
 }
 
 // load starts the processes on one store, and checks what they were granted together.
-func load(t *testing.T, uri string, exact bool) {
+func load(t *testing.T, job task) {
 	half := 2500 * time.Millisecond // and a half: what comes back after whole seconds is back
 	if full() {
 		half = 30500 * time.Millisecond
 	}
 	start := time.Now().Add(500 * time.Millisecond)
-	job := task{URI: uri, Seed: seed(t), Start: start, Turn: start.Add(half), End: start.Add(2 * half), Exact: exact}
+	job.Seed, job.Start, job.Turn, job.End = seed(t), start, start.Add(half), start.Add(2*half)
 	var logs []string
 	var running []*exec.Cmd
 	for i := range processes {
@@ -92,11 +100,12 @@ type sum struct {
 // report says how full the cells ever were, and how much of what they could give they gave
 // while they were what callers ran into. No cell may ever be fuller than full.
 func report(t *testing.T, job *task, byCell map[uint64][]entry) {
-	rules := policy().Rules
-	sums := make([]sum, len(rules))
+	p := policy(job.Leases)
+	sums := make([]sum, len(p.Rules))
 	for _, list := range byCell {
-		fullest, used := judge(list, job)
-		s := &sums[list[0].Rule]
+		rule := list[0].Rule
+		fullest, used := judge(list, p.Rules[rule].Limits[0].Limit, job)
+		s := &sums[rule]
 		if s.cells == 0 || used < s.used {
 			s.used = used
 		}
@@ -105,28 +114,31 @@ func report(t *testing.T, job *task, byCell map[uint64][]entry) {
 	}
 	var text strings.Builder
 	fmt.Fprintf(&text, "SEED=%d, %d processes with %d callers each, %v\n", job.Seed, processes, callers, job.End.Sub(job.Start))
-	fmt.Fprintf(&text, "| rule | keys | granted | fullest ÷ limit | admitted ÷ limit |\n|---|---|---|---|---|\n")
-	for rule, s := range sums {
-		id := rules[rule].ID
-		fmt.Fprintf(&text, "| %s | %d | %d | %.4f | %.4f |\n", id, s.cells, s.units, s.fullest, s.used)
+	fmt.Fprintf(&text, "| rule | keys | granted | fullest ÷ limit | admitted ÷ limit | bound |\n|---|---|---|---|---|---|\n")
+	for i, s := range sums {
+		r := &p.Rules[i]
+		bound := 1.0
+		if l, ok := r.Limits[0].Lease(r.Lease); ok {
+			bound = l.Least()
+		}
+		fmt.Fprintf(&text, "| %s | %d | %d | %.4f | %.4f | %.4f |\n", r.ID, s.cells, s.units, s.fullest, s.used, bound)
 		if s.fullest > 1 {
-			t.Errorf("%s: a cell was filled to %.4f of its limit", id, s.fullest)
+			t.Errorf("%s: a cell was filled to %.4f of its limit", r.ID, s.fullest)
 		}
-		if s.used < least() {
-			t.Errorf("%s: a cell gave %.4f of its limit, want %.2f", id, s.used, least())
+		if s.used < bound*least() {
+			t.Errorf("%s: a cell gave %.4f of its limit, want %.4f of %.4f", r.ID, s.used, least(), bound)
 		}
-		if s.cells != keys[rule] {
-			t.Errorf("%s: %d keys, want %d", id, s.cells, keys[rule])
+		if s.cells != keys[i] {
+			t.Errorf("%s: %d keys, want %d", r.ID, s.cells, keys[i])
 		}
 	}
 	t.Log(text.String())
 }
 
 // judge says how full a cell ever was, and which part of its limit it gave.
-func judge(list []entry, job *task) (fullest, used float64) {
+func judge(list []entry, l limit.Limit, job *task) (fullest, used float64) {
 	start, turn, end := job.Start.UnixMicro(), job.Turn.UnixMicro(), job.End.UnixMicro()
 	rule := list[0].Rule
-	l := policy().Rules[rule].Limits[0].Limit
 	first, span := max(start, list[0].To), int64(l.Per)
 	switch rule {
 	case bucket:
