@@ -2,6 +2,7 @@ package redis_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -52,6 +53,7 @@ var faults = []struct {
 	{"P-129 SCRIPT FLUSH, ten times", forgetful},
 	{"P-134 READONLY, the master steps down", stepsDown},
 	{"failover by Sentinel, the master killed", failsOver},
+	{"a master of a Cluster killed", losesMaster},
 }
 
 // forgetful is a server that is told ten times to forget its scripts.
@@ -99,6 +101,15 @@ func failsOver(t *testing.T) scene {
 		passes:  true,
 		forgets: true,
 	}
+}
+
+// losesMaster is a Cluster in which the master dies that has the cells of these rules: all
+// that are shared by all calls are in one slot.
+func losesMaster(t *testing.T) scene {
+	g := redistest.Cluster(t)
+	master := g.Owner("{AAAAAAAAAAA}")
+	replica := g.Nodes[slices.Index(g.Nodes, master)+3]
+	return scene{uri: g.URI(), strike: master.Kill, heal: func() { awaitMaster(t, replica) }, passes: true, forgets: true}
 }
 
 func awaitMaster(t *testing.T, s *redistest.Server) {
