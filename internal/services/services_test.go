@@ -18,6 +18,7 @@ func TestEverythingStarts(t *testing.T) {
 	}{
 		{"Redis, single", func(t *testing.T) string { return redis(redistest.Start(t)) }},
 		{"Redis, Sentinel with a master and a replica", sentinel},
+		{"Redis, Cluster of three masters with replicas", func(t *testing.T) string { return redis(redistest.Cluster(t).Nodes[0]) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Cleanup(func() {
