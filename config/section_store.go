@@ -19,6 +19,9 @@ type RedisStore struct {
 	// How long nothing may be heard of a process until the slots of its calls are given back.
 	// Requests that a replica carried when it was killed come back after that.
 	Silence time.Duration `key:"silence" default:"30s" min:"3s"`
+	// Whether a call that the server has just refused is refused again without asking it,
+	// for a quarter of a second at most and only while nothing has come back.
+	RepeatRefusals bool `key:"repeatRefusals" default:"true"`
 	// How many processes use the store. Rules with onStoreError: local need it: while the
 	// store fails each process goes on with that part of their limits.
 	Processes *int64 `key:"processes" min:"1" max:"10000"`

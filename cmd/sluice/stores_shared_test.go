@@ -19,14 +19,14 @@ func TestRedisOptions(t *testing.T) {
 	c, problems := config.Load(nil, config.Options{Set: []string{
 		"store.backend=redis", "store.redis.uri=redis://" + server.Addr, "store.redis.keySecret=${STORE_SECRET}",
 		"store.redis.prefix=books-", "store.redis.wait=750ms", "store.redis.retention=2h", "store.redis.silence=9s",
-		"store.redis.processes=4",
+		"store.redis.processes=4", "store.redis.repeatRefusals=false",
 	}})
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
 	got, err := redisOptions(c.Store.Redis, log)
-	want := redis.Options{URI: "redis://" + server.Addr, Prefix: "books-", Wait: 750 * time.Millisecond, Retention: 2 * time.Hour, Silence: 9 * time.Second, Logger: log}
+	want := redis.Options{URI: "redis://" + server.Addr, Prefix: "books-", Wait: 750 * time.Millisecond, Retention: 2 * time.Hour, Silence: 9 * time.Second, AskAlways: true, Logger: log}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v", got, err)
 	}
