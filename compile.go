@@ -162,8 +162,11 @@ func (c *Controller) compileRule(src *Rule, order int) (*rule, error) {
 
 func (r *rule) compileLimits(c *Controller) error {
 	names := make(map[string]bool)
-	leased := c.leases && r.leasable()
-	for _, l := range r.Limits {
+	var leases []limit.Lease
+	if c.leases {
+		leases = r.Leases()
+	}
+	for i, l := range r.Limits {
 		if err := l.Validate(); err != nil {
 			return err
 		}
@@ -176,8 +179,8 @@ func (r *rule) compileLimits(c *Controller) error {
 		}
 		names[n.name] = true
 		n.step = ledger.Step{Limit: l.Limit, Keep: r.Settle == Keep, Volatile: r.Volatile}
-		if leased {
-			n.takeAhead(r.Lease)
+		if leases != nil {
+			n.takeAhead(leases[i])
 		}
 		n.salt = c.hash.sum("limit\x00" + r.ID + "\x00" + n.name).lo
 		if l.Kind == limit.KindPace {

@@ -22,10 +22,19 @@ type Stats struct {
 	Degraded    bool             // the store does not answer; rules decide by OnStoreError
 	BreakerOpen bool             // and it is not asked for the moment
 	Fault       string           // why it does not answer, for operators
+	Leases      *LeaseStats      // nil if nothing is taken ahead
+}
+
+// LeaseStats are the figures of units that are taken ahead from a store that processes share.
+type LeaseStats struct {
+	Keys  int64  // that have units ahead
+	Spent uint64 // decisions that needed no question
+	Asked uint64 // decisions that asked although they may be leased
 }
 
 func (s Stats) metrics() metrics.Store {
 	return metrics.Store{
+		Leases:  (*metrics.Leases)(s.Leases),
 		Backend: s.Backend, Keys: s.Keys, KeysByRule: s.KeysByRule,
 		Overflow: s.Overflow, Bytes: s.Bytes, Records: s.Records, Degraded: s.Degraded, Breaker: s.BreakerOpen,
 	}

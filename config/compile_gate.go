@@ -20,7 +20,7 @@ func (k *compiler) identity() {
 			l = sluice.Limit{Limit: defaultPreAuth}
 		}
 		k.add(p, sluice.Rule{ID: "preauth", Match: sluice.Match{Is: is(KindPreAuth)}, GroupBy: []sluice.Dimension{sluice.IP},
-			Limits: limits{l}, OnStoreError: failModes[p.OnStoreError], Volatile: true})
+			Limits: limits{l}, OnStoreError: failModes[p.OnStoreError], Lease: k.lease(&p.Lease, limits{l}, false), Volatile: true})
 		k.hidden(p, l.Limit)
 		k.site(p, l.Limit)
 	}
@@ -41,7 +41,7 @@ func (k *compiler) site(p *PreAuth, network limit.Limit) {
 		return
 	}
 	k.add(&p.Site, sluice.Rule{ID: "preauth-site", Match: sluice.Match{Is: is(KindPreAuthSite)}, GroupBy: []sluice.Dimension{sluice.IP},
-		Limits: limits{l}, OnStoreError: failModes[p.OnStoreError], Volatile: true})
+		Limits: limits{l}, OnStoreError: failModes[p.OnStoreError], Lease: k.lease(&p.Lease, limits{l}, false), Volatile: true})
 	if faster(network, l.Limit) {
 		k.problem(&p.Site, WarnShadowed, "the limit of a site, %v, is below that of one network in it, %v, which can therefore never be reached", l.Limit, network)
 	}
@@ -87,7 +87,7 @@ func (k *compiler) tiers() {
 		}
 		r := sluice.Rule{ID: "tier-" + t.Name, Match: sluice.Match{Is: is(KindHTTP, sluice.Tier, []string{t.Name})},
 			GroupBy: []sluice.Dimension{sluice.Subject}, Limits: ls, Queue: k.queue(t.Queue, ls),
-			Shadow: t.Shadow, OnStoreError: failModes[t.OnStoreError]}
+			Shadow: t.Shadow, OnStoreError: failModes[t.OnStoreError], Lease: k.lease(&t.Lease, ls, t.Shadow)}
 		if len(k.replace) > 0 {
 			r.Match.Not = map[sluice.Dimension][]string{sluice.Route: k.replace}
 		}
@@ -178,7 +178,7 @@ func (k *compiler) endpoint(e *Endpoint) {
 	}
 	r := sluice.Rule{ID: e.ID, Match: sluice.Match{Is: is(KindHTTP, sluice.Route, []string{e.ID})},
 		GroupBy: k.dimensions(&e.GroupBy, e.GroupBy), Limits: ls, Queue: k.queue(e.Queue, ls),
-		Shadow: e.Shadow, OnStoreError: failModes[e.OnStoreError]}
+		Shadow: e.Shadow, OnStoreError: failModes[e.OnStoreError], Lease: k.lease(&e.Lease, ls, e.Shadow)}
 	k.add(pick[any](k.given(&e.ID), &e.ID, e), surviving(r, e.Volatile))
 }
 

@@ -17,7 +17,7 @@ func (k *compiler) rule(r *Rule) {
 	}
 	out := sluice.Rule{ID: r.ID, Match: match(&r.Match), GroupBy: k.dimensions(&r.GroupBy, r.GroupBy), Limits: ls,
 		Weights: shares(r.Weights), Queue: k.queue(r.Queue, ls), AllowOverrun: r.AllowOverrun, MaxHold: r.MaxHold,
-		OnStoreError: failModes[r.OnStoreError], Shadow: r.Shadow}
+		OnStoreError: failModes[r.OnStoreError], Lease: k.lease(&r.Lease, ls, r.Shadow), Shadow: r.Shadow}
 	out.Missing = map[string]sluice.Missing{"ip": sluice.MissingIP, "skip": sluice.MissingSkip, "deny": sluice.MissingDeny}[r.Missing]
 	out.Settle = map[string]sluice.SettleMode{"refund": sluice.Refund, "keep": sluice.Keep}[r.Settle]
 	out.OnTimeout = map[string]sluice.AbandonMode{"hold": sluice.Hold, "release": sluice.Free}[r.OnTimeout]
@@ -35,33 +35,30 @@ func (k *compiler) rule(r *Rule) {
 	if r.AllowOverrun && r.Settle == "refund" && k.given(&r.Settle) {
 		k.problem(&r.AllowOverrun, CodeConflict, "settle: refund debits an overrun anyway; remove one")
 	}
-	if r.Lease != "" {
-		out.Lease = k.lease(r, ls)
-	}
 	if len(r.Match.Kind) == 0 {
 		out.Match.Not = aboutWork(out.Match.Not)
 	}
 	k.add(&r.ID, surviving(out, r.Volatile))
 }
 
-// lease returns how many percent of the limits of r may be given up, and warns if nothing is
-// gained by that.
-func (k *compiler) lease(r *Rule, ls limits) int {
-	percent, err := strconv.Atoi(strings.TrimSuffix(r.Lease, "%"))
+// lease returns how many percent of the limits may be given up, none by default, and warns if
+// nothing is gained by that.
+func (k *compiler) lease(field *string, ls limits, shadow bool) int {
+	percent, err := strconv.Atoi(strings.TrimSuffix(*field, "%"))
 	if err != nil {
-		return 0 // its format has been refused
+		return 0 // there is none, or its format has been refused
 	}
 	cannot := slices.IndexFunc(ls, func(l sluice.Limit) bool {
 		_, ok := l.Limit.Lease(percent)
 		return !ok
 	})
 	switch b := k.c.Store.Backend; {
-	case r.Shadow:
-		k.problem(&r.Lease, WarnMissing, "a shadow rule takes nothing ahead; the lease begins when shadow is removed")
+	case shadow:
+		k.problem(field, WarnMissing, "a shadow rule takes nothing ahead; the lease begins when shadow is removed")
 	case cannot >= 0:
-		k.problem(&r.Lease, WarnMissing, "nothing of %s can be taken ahead, but only of buckets and windows that are not very small or fast; so every call asks the store", ls[cannot].Limit)
+		k.problem(field, WarnMissing, "nothing of %s can be taken ahead, but only of buckets and windows that are not very small or fast; so every call asks the store", ls[cannot].Limit)
 	case b == "in-memory" || b == "file":
-		k.problem(&r.Lease, WarnMissing, "nothing is taken ahead, because the store is %s, and its one process need not ask anybody", b)
+		k.problem(field, WarnMissing, "nothing is taken ahead, because the store is %s, and its one process need not ask anybody", b)
 	}
 	return percent
 }

@@ -29,6 +29,9 @@ type Tier struct {
 	Shadow bool `key:"shadow"`
 	// What happens when the store fails.
 	OnStoreError string `key:"onStoreError" enum:"closed|open|local" default:"closed"`
+	// How much of each limit may be given up, 1% to 50%, so that a store that replicas share need
+	// not be asked for each call of a busy counter: units are taken ahead. Absent asks for each.
+	Lease string `key:"lease" format:"lease"`
 	// Whether a crash may lose the counters, so that no request waits for a disk. Absent keeps
 	// what takes an hour or longer to come back.
 	Volatile *bool `key:"volatile"`
@@ -60,6 +63,9 @@ type Endpoint struct {
 	Shadow bool `key:"shadow"`
 	// What happens when the store fails.
 	OnStoreError string `key:"onStoreError" enum:"closed|open|local" default:"closed"`
+	// How much of each limit may be given up, 1% to 50%, so that a store that replicas share need
+	// not be asked for each call of a busy counter: units are taken ahead. Absent asks for each.
+	Lease string `key:"lease" format:"lease"`
 	// Whether a crash may lose the counters, so that no request waits for a disk. Absent keeps
 	// what takes an hour or longer to come back.
 	Volatile *bool `key:"volatile"`

@@ -106,6 +106,9 @@ type PreAuth struct {
 	Site *Rate `key:"site"`
 	// What happens when the store fails.
 	OnStoreError string `key:"onStoreError" enum:"closed|open|local" default:"open"`
+	// How much of each limit may be given up, 1% to 50%, so that a store that replicas share need
+	// not be asked for each call of a busy counter: units are taken ahead. Absent asks for each.
+	Lease string `key:"lease" format:"lease"`
 }
 
 // AuthFailures is how many failed credentials an address may present.

@@ -45,6 +45,14 @@ type Store struct {
 	Records    int64            // calls with an ID that are remembered
 	Degraded   bool             // the store does not answer
 	Breaker    bool             // the store is not asked for the moment
+	Leases     *Leases          // nil if nothing is taken ahead
+}
+
+// Leases are the figures of units that are taken ahead from the store.
+type Leases struct {
+	Keys  int64  // that have units ahead
+	Spent uint64 // decisions that needed no question, ever
+	Asked uint64 // decisions that asked although they may be leased, ever
 }
 
 // Metrics is a registry and the instruments that are written when something happens.

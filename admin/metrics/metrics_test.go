@@ -34,7 +34,8 @@ func newMetrics(policy func() *sluice.Policy) *Metrics {
 		Waiting: func() map[string]int { return map[string]int{"llm-openai": 4} },
 		Held:    func() map[string]int { return map[string]int{"llm-openai": 9} },
 		Store: func() Store {
-			return Store{Backend: "in-memory", Keys: 77, KeysByRule: map[string]int64{"tier-standard": 70}, Overflow: 5, Bytes: 4096, Records: 12, Degraded: true, Breaker: true}
+			return Store{Backend: "in-memory", Keys: 77, KeysByRule: map[string]int64{"tier-standard": 70}, Overflow: 5, Bytes: 4096, Records: 12, Degraded: true, Breaker: true,
+				Leases: &Leases{Keys: 2, Spent: 90, Asked: 10}}
 		},
 		Version: "v1.2.3",
 	})
@@ -130,6 +131,9 @@ func TestEveryMetric(t *testing.T) {
 		{"keys of a rule", "keys{rule=tier-standard}", 70},
 		{"keys of the store", "store_keys{store=in-memory}", 77},
 		{"overflow", "keys_overflow_total{}", 5},
+		{"leased keys", "lease_keys{}", 2},
+		{"decided ahead", "lease_decisions_total{by=process}", 90},
+		{"decided by the store", "lease_decisions_total{by=store}", 10},
 		{"state bytes", "state_bytes{store=in-memory}", 4096},
 		{"store refused", "store_errors_total{kind=refused,store=in-memory}", 1},
 		{"store degraded", "store_errors_total{kind=degraded,store=in-memory}", 1},

@@ -15,7 +15,7 @@ type scrape struct {
 	decisions, requests, remaining, used     *prometheus.Desc
 	inflight, queue, keys, keysAll, overflow *prometheus.Desc
 	bytes, records, storeErrors              *prometheus.Desc
-	degraded, breaker, build                 *prometheus.Desc
+	degraded, breaker, leased, leases, build *prometheus.Desc
 }
 
 func newScrape(s Sources) *scrape {
@@ -38,6 +38,8 @@ func newScrape(s Sources) *scrape {
 		records:     desc("store_records", "Calls with an ID that are remembered.", "store"),
 		degraded:    desc("store_degraded", "1 while the store does not answer and rules decide by onStoreError.", "store"),
 		breaker:     desc("store_breaker_state", "1 while the store is not asked because it kept failing.", "store"),
+		leased:      desc("lease_keys", "Keys of which units are taken ahead of need."),
+		leases:      desc("lease_decisions_total", "Decisions about rules with a lease: made with units taken ahead, or asked of the store.", "by"),
 		build:       desc("build_info", "1, with the version.", "version", "goversion"),
 	}
 }
@@ -46,7 +48,8 @@ func newScrape(s Sources) *scrape {
 func (s *scrape) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		s.decisions, s.requests, s.remaining, s.used, s.inflight, s.queue, s.keys,
-		s.keysAll, s.overflow, s.bytes, s.records, s.storeErrors, s.degraded, s.breaker, s.build,
+		s.keysAll, s.overflow, s.bytes, s.records, s.storeErrors, s.degraded, s.breaker,
+		s.leased, s.leases, s.build,
 	} {
 		out <- d
 	}
@@ -120,6 +123,11 @@ func (s *scrape) collectStore(out chan<- prometheus.Metric) {
 	out <- level(s.records, float64(st.Records), st.Backend)
 	out <- level(s.degraded, flag(st.Degraded), st.Backend)
 	out <- level(s.breaker, flag(st.Breaker), st.Backend)
+	if l := st.Leases; l != nil {
+		out <- level(s.leased, float64(l.Keys))
+		out <- count(s.leases, float64(l.Spent), "process")
+		out <- count(s.leases, float64(l.Asked), "store")
+	}
 }
 
 func flag(on bool) float64 {

@@ -72,6 +72,7 @@ type limitAnswer struct {
 	Before  int64  `json:"before"`
 	After   int64  `json:"after"`
 	NextMs  int64  `json:"nextMs,omitempty"` // until there is one more
+	Lease   string `json:"lease,omitempty"`  // how units are taken ahead
 	Refused bool   `json:"refused,omitempty"`
 }
 
@@ -147,7 +148,7 @@ func newRuleAnswer(x *sluice.RuleExplanation, phase string, admitted bool) ruleA
 		}
 		r.Limits = append(r.Limits, limitAnswer{
 			Limit: l.Text, Cost: l.Cost, Of: l.Level.Limit, Before: l.Level.Remaining, After: after,
-			NextMs: l.Level.Next.Milliseconds(), Refused: l.Level.Refused,
+			NextMs: l.Level.Next.Milliseconds(), Lease: l.Lease, Refused: l.Level.Refused,
 		})
 	}
 	return r

@@ -81,7 +81,7 @@ func (a *answer) writeRules(w io.Writer) error {
 			its.row("✗ "+r.Rule, r.Why, "", r.Key, r.Source)
 		}
 		for _, l := range r.Limits {
-			its.row(l.mark()+r.Rule+r.mode(), l.Limit, l.change(), r.Key, r.Source)
+			its.row(l.mark()+r.Rule+r.mode(), withLease(l.Limit, l.Lease), l.change(), r.Key, r.Source)
 		}
 	}
 	fmt.Fprintln(w, "\nrules about it")
@@ -90,6 +90,14 @@ func (a *answer) writeRules(w io.Writer) error {
 	}
 	fmt.Fprintln(w, "\nrules about others")
 	return others.write(w, "  ")
+}
+
+// withLease is a limit, and what of it may be ahead.
+func withLease(limit, lease string) string {
+	if lease == "" {
+		return limit
+	}
+	return limit + " (" + lease + ")"
 }
 
 func (r *ruleAnswer) mode() string {

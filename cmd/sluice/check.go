@@ -65,7 +65,7 @@ func check(from *source, strict, rules bool, write func(*report) error) error {
 	if cfg != nil {
 		r.count = len(cfg.Policy().Rules)
 		if rules {
-			r.rules, r.survives = ruleLines(cfg.Policy()), cfg.Store.Backend != "in-memory"
+			r.rules, r.survives = ruleLines(cfg.Policy(), shared(cfg)), cfg.Store.Backend != "in-memory"
 		}
 	}
 	if err := write(r); err != nil {
@@ -106,7 +106,7 @@ func reportText(w io.Writer, r *report) error {
 		}
 		row("RULE", "LIMITS", "EACH", "OF CALLS WHERE", "A CRASH", "FROM")
 		for _, l := range r.rules {
-			row(l.ID, strings.Join(l.Limits, " and "), l.each(), l.Match, l.crash(), l.Source)
+			row(l.ID, l.limits(), l.each(), l.Match, l.crash(), l.Source)
 		}
 		if err := t.write(w, ""); err != nil {
 			return err
@@ -186,12 +186,19 @@ type ruleLine struct {
 	Match   string   `json:"match"`
 	Queue   bool     `json:"queue,omitempty"`
 	Shadow  bool     `json:"shadow,omitempty"`
+	// Leases say how units of each limit are taken ahead.
+	Leases []string `json:"leases,omitempty"`
 	// Volatile counters are forgotten in a crash, whatever the store.
 	Volatile bool   `json:"volatile,omitempty"`
 	Source   string `json:"source,omitempty"`
 }
 
-func ruleLines(p *sluice.Policy) []ruleLine {
+// shared reports whether processes share the store, so that it takes units ahead.
+func shared(c *config.Config) bool {
+	return c.Store.Backend != "in-memory" && c.Store.Backend != "file"
+}
+
+func ruleLines(p *sluice.Policy, leases bool) []ruleLine {
 	lines := []ruleLine{}
 	for i := range p.Rules {
 		r := &p.Rules[i]
@@ -202,9 +209,23 @@ func ruleLines(p *sluice.Policy) []ruleLine {
 		for _, lim := range r.Limits {
 			l.Limits = append(l.Limits, limitText(lim))
 		}
+		if leases {
+			for _, lease := range r.Leases() {
+				l.Leases = append(l.Leases, lease.String())
+			}
+		}
 		lines = append(lines, l)
 	}
 	return lines
+}
+
+// limits says how much, and what of it may be ahead.
+func (l ruleLine) limits() string {
+	texts := slices.Clone(l.Limits)
+	for i, lease := range l.Leases {
+		texts[i] = withLease(texts[i], lease)
+	}
+	return strings.Join(texts, " and ")
 }
 
 // each says who has a counter of its own.

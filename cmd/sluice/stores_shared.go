@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluicegate/sluice/admin"
 	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/store/lease"
 	"github.com/sluicegate/sluice/store/memory"
 	"github.com/sluicegate/sluice/store/redis"
 )
@@ -32,6 +33,7 @@ func openRedis(s *config.Store, log *slog.Logger) (books, error) {
 		return books{}, err
 	}
 	b := books{Store: store, secret: []byte(s.Redis.KeySecret.Reveal()), stats: func() admin.Stats { return redisStats(store.Stats()) }}
+	b.lease()
 	b.share(s.Redis.Processes)
 	return b, nil
 }
@@ -56,6 +58,16 @@ func redisStats(st redis.Stats) admin.Stats {
 		s.Degraded, s.BreakerOpen, s.Fault = true, true, st.Failure.Error()
 	}
 	return s
+}
+
+// lease lets rules with a lease take units ahead from a store that processes share.
+func (b *books) lease() {
+	leases, stats := lease.New(b.Store), b.stats
+	b.Store, b.stats = leases, func() admin.Stats {
+		st, of := stats(), leases.Stats()
+		st.Leases = &admin.LeaseStats{Keys: int64(of.Keys), Spent: of.Spent, Asked: of.Asked}
+		return st
+	}
 }
 
 // share gives the process its shares, if it is known how many processes there are.
