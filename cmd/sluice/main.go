@@ -17,6 +17,7 @@ import (
 )
 
 func main() {
+	writesMayFail()
 	os.Exit(run(untilSignal(), os.Args[1:], streams{os.Stdout, os.Stderr}))
 }
 
