@@ -9,8 +9,8 @@ import (
 )
 
 // Held is what the Store knows of grants of this process that have no ID. The caller has no
-// ID to give, but brings the steps and the time of its Take again: two Takes of the same
-// cells at the same time are as good as one another.
+// ID to give, but brings the steps and the time of its Take again: two Takes of as many
+// units of the same cells at the same time are as good as one another.
 type held[T any] struct {
 	shards [16]struct {
 		mu     sync.Mutex
@@ -21,9 +21,15 @@ type held[T any] struct {
 }
 
 type memory[T any] struct {
-	cells   []uint64
+	steps   []heldStep
 	what    T
 	passing bool
+}
+
+// A heldStep is a cell, and how many units of it are held.
+type heldStep struct {
+	cell uint64
+	n    int64
 }
 
 // maxPassing bounds how many grants are remembered in a shard that nobody may ever ask
@@ -33,9 +39,9 @@ const maxPassing = 4096
 
 // add remembers what of a Take at time at. Passing is one that hardly anybody asks for.
 func (h *held[T]) add(cmd *ledger.Command, at limit.Micros, what T, passing bool) {
-	cells := make([]uint64, len(cmd.Steps))
+	steps := make([]heldStep, len(cmd.Steps))
 	for i := range cmd.Steps {
-		cells[i] = cmd.Steps[i].Key.Cell
+		steps[i] = heldStep{cmd.Steps[i].Key.Cell, cmd.Steps[i].N}
 	}
 	s := &h.shards[uint64(at)%uint64(len(h.shards))]
 	s.mu.Lock()
@@ -43,7 +49,7 @@ func (h *held[T]) add(cmd *ledger.Command, at limit.Micros, what T, passing bool
 	if s.byTime == nil {
 		s.byTime = make(map[limit.Micros][]memory[T])
 	}
-	s.byTime[at] = append(s.byTime[at], memory[T]{cells, what, passing})
+	s.byTime[at] = append(s.byTime[at], memory[T]{steps, what, passing})
 	if !passing {
 		return
 	}
@@ -66,32 +72,79 @@ func (h *held[T]) drop(at limit.Micros, i int) {
 	s.byTime[at] = slices.Delete(s.byTime[at], i, i+1)
 }
 
+// knows reports whether something is known of the Take that cmd is about.
+func (h *held[T]) knows(cmd *ledger.Command) bool {
+	s := &h.shards[uint64(cmd.At)%uint64(len(h.shards))]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return best(s.byTime[cmd.At], cmd) >= 0
+}
+
 // find returns what is known of the Take that cmd is about, the zero value if that is
-// nothing. A Release or a Void ends it; others may be about a part of its cells.
+// nothing. A Release or a Void ends it.
 func (h *held[T]) find(cmd *ledger.Command) (what T) {
 	s := &h.shards[uint64(cmd.At)%uint64(len(h.shards))]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i, m := range s.byTime[cmd.At] {
-		if !m.covers(cmd.Steps) {
-			continue
-		}
-		if cmd.Op == ledger.Release || cmd.Op == ledger.Void {
-			h.drop(cmd.At, i)
-		}
-		return m.what
+	i := best(s.byTime[cmd.At], cmd)
+	if i < 0 {
+		return what
 	}
-	return what
+	m := s.byTime[cmd.At][i]
+	switch cmd.Op {
+	case ledger.Free:
+		m.free(cmd.Steps)
+	case ledger.Release, ledger.Void:
+		h.drop(cmd.At, i)
+	}
+	return m.what
 }
 
-// covers reports whether all cells of steps are among those of m.
-func (m *memory[T]) covers(steps []ledger.Step) bool {
-	for i := range steps {
-		if !slices.Contains(m.cells, steps[i].Key.Cell) {
-			return false
+// best returns which of list cmd is about, or -1.
+func best[T any](list []memory[T], cmd *ledger.Command) int {
+	which, most := -1, 0
+	for i := range list {
+		if fit := list[i].fit(cmd); fit > most {
+			which, most = i, fit
 		}
 	}
-	return len(steps) > 0
+	return which
+}
+
+// fit is how well cmd fits m, zero if it does not. A Free is about some of the cells; others
+// are about all of them, and bring what is held still. What cannot be given back any more,
+// because its limit has changed, they bring as nothing.
+func (m *memory[T]) fit(cmd *ledger.Command) int {
+	if cmd.Op == ledger.Free {
+		for i := range cmd.Steps {
+			if !slices.Contains(m.steps, heldStep{cmd.Steps[i].Key.Cell, cmd.Steps[i].N}) {
+				return 0
+			}
+		}
+		return min(1, len(cmd.Steps))
+	}
+	if len(cmd.Steps) != len(m.steps) {
+		return 0
+	}
+	fit := 2
+	for i, held := range m.steps {
+		switch s := &cmd.Steps[i]; {
+		case s.Key.Cell != held.cell, s.N != held.n && s.N != 0:
+			return 0
+		case s.N != held.n:
+			fit = 1
+		}
+	}
+	return fit
+}
+
+// free notes that steps are not held any more.
+func (m *memory[T]) free(steps []ledger.Step) {
+	for i := range steps {
+		if k := slices.Index(m.steps, heldStep{steps[i].Key.Cell, steps[i].N}); k >= 0 {
+			m.steps[k].n = 0
+		}
+	}
 }
 
 // none reports whether this process holds nothing.

@@ -172,8 +172,8 @@ func (s *Store) deliver(ctx context.Context, batch []*request) bool {
 func (s *Store) forgotten(r *request) {
 	s.outbox.add(s, r)
 	for i := range r.parts {
-		if p := &r.parts[i]; !p.again && !p.brief.Zero() {
-			s.undo(p.record)
+		if p := &r.parts[i]; !p.again && p.brief != "" {
+			s.undo(p.brief)
 		}
 	}
 }

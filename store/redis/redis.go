@@ -118,7 +118,7 @@ type Store struct {
 	script  script
 	lanes   [][2]lane // for each slot, of requests that are quick, and of all others
 	outbox  outbox
-	held    held[ledger.ID]   // the records of slots
+	held    held[string]      // the keys of the records of slots
 	times   held[[]pieceTime] // of grants in several slots of a Cluster
 	channel channel
 	// refusals are nil if the server is asked always.

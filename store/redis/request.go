@@ -38,10 +38,8 @@ type part struct {
 	size int
 	// again is true of what is to be given back: it is sent until it arrives.
 	again bool
-	// brief is the ID of the record that the store itself keeps of a Take of slots.
-	brief ledger.ID
-	// record is the key of that record.
-	record string
+	// brief is the key of the record that the store itself keeps of a Take of slots.
+	brief string
 }
 
 const (
@@ -110,22 +108,21 @@ func (s *Store) write(r *request, cmd *ledger.Command) {
 		r.keys = append(r.keys, s.recordKey(cmd.ID))
 		p.again = cmd.Op == ledger.Release || cmd.Op == ledger.Free || cmd.Op == ledger.Void
 	case cmd.Op == ledger.Take && hold(steps):
-		p.brief = anyID()
+		p.brief = s.besideKey(groupOf(steps), anyID())
 		own := *cmd
 		own.Call = s.owner.id
 		cmd = &own
 	case cmd.Op == ledger.Release, cmd.Op == ledger.Free, cmd.Op == ledger.Void:
 		p.brief = s.held.find(cmd)
-		p.again = !p.brief.Zero() || cmd.Op == ledger.Void || hold(steps)
-		if p.brief.Zero() && p.again {
+		p.again = p.brief != "" || cmd.Op == ledger.Void || hold(steps)
+		if p.brief == "" && p.again {
 			flags |= flagRecord | flagOnce
 			r.keys = append(r.keys, s.besideKey(groupOf(steps), anyID()))
 		}
 	}
-	if !p.brief.Zero() {
+	if p.brief != "" {
 		flags |= flagRecord | flagBrief
-		p.record = s.besideKey(groupOf(steps), p.brief)
-		r.keys = append(r.keys, p.record)
+		r.keys = append(r.keys, p.brief)
 	}
 	p.blob = appendCommand(p.blob, cmd, steps, flags)
 	for i := range steps {
@@ -218,7 +215,7 @@ func (s *Store) read(r *request, cmds []ledger.Command, res []ledger.Result) err
 		if cmds[i].ID.Zero() && p.again {
 			res[i].Status = ledger.Done // it had arrived before, if it was not done now
 		}
-		if !p.brief.Zero() && cmds[i].Op == ledger.Take && res[i].Status == ledger.Done {
+		if p.brief != "" && cmds[i].Op == ledger.Take && res[i].Status == ledger.Done {
 			s.held.add(&cmds[i], res[i].At, p.brief, false)
 		}
 	}

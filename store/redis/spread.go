@@ -22,6 +22,9 @@ func (s *Store) place(cmd *ledger.Command) (slot uint16, one bool) {
 	if hasRecord(cmd) {
 		return 0, false
 	}
+	if givesBack(cmd) && s.times.knows(cmd) {
+		return 0, false // it may be about one of several slots
+	}
 	for i := range cmd.Steps {
 		at := slotOfGroup(cmd.Steps[i].Key.Group)
 		if i > 0 && at != slot {
@@ -30,6 +33,15 @@ func (s *Store) place(cmd *ledger.Command) (slot uint16, one bool) {
 		slot = at
 	}
 	return slot, true
+}
+
+// givesBack reports whether cmd is about a Take that has been made.
+func givesBack(cmd *ledger.Command) bool {
+	switch cmd.Op {
+	case ledger.Settle, ledger.Release, ledger.Free, ledger.Void:
+		return true
+	}
+	return false
 }
 
 // across carries out a command about several slots. It waits no longer than any other.
@@ -52,7 +64,7 @@ func (s *Store) across(ctx context.Context, cmd *ledger.Command, res *ledger.Res
 		return nil
 	}
 	list := piecesOf(cmd)
-	if cmd.Op != ledger.Peek && cmd.Op != ledger.Cool {
+	if givesBack(cmd) {
 		s.recallTimes(cmd, list)
 	}
 	if err := s.every(ctx, list); err != nil {

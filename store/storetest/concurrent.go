@@ -194,6 +194,14 @@ var linear = porcupine.Model{
 // come back on release alone, and asks for an order in which one after another would
 // have been told the same.
 func (c *client) checkLinearizable(r *rand.Rand, cell uint64) {
+	history := c.record(r, func(r *rand.Rand, in call) ledger.Command { return in.command(r, cell, false) })
+	if result := porcupine.CheckOperationsTimeout(linear, history, 10*time.Second); result == porcupine.Illegal {
+		c.Errorf("no order of these calls explains their answers: %+v", history)
+	}
+}
+
+// record lets a few callers take and give back at random, by commands of what they call.
+func (c *client) record(r *rand.Rand, command func(*rand.Rand, call) ledger.Command) []porcupine.Operation {
 	var history [callers][]porcupine.Operation
 	epoch := time.Now()
 	seeds := [2]uint64{r.Uint64(), r.Uint64()}
@@ -211,7 +219,7 @@ func (c *client) checkLinearizable(r *rand.Rand, cell uint64) {
 				}
 			}
 			began := time.Since(epoch)
-			ok := c.do(in.command(r, cell)).Status == ledger.Done
+			ok := c.do(command(r, in)).Status == ledger.Done
 			history[me] = append(history[me], porcupine.Operation{
 				ClientId: me, Input: in, Call: int64(began), Output: ok, Return: int64(time.Since(epoch)),
 			})
@@ -220,17 +228,20 @@ func (c *client) checkLinearizable(r *rand.Rand, cell uint64) {
 			}
 		}
 	})
-	if result := porcupine.CheckOperationsTimeout(linear, slices.Concat(history[:]...), 10*time.Second); result == porcupine.Illegal {
-		c.Errorf("no order of these calls explains their answers: %+v", history)
-	}
+	return slices.Concat(history[:]...)
 }
 
-// command asks for the units of in, its steps in any order.
-func (in call) command(r *rand.Rand, cell uint64) ledger.Command {
+// command asks for the units of in, its steps in any order, in cells of one group or of
+// several.
+func (in call) command(r *rand.Rand, cell uint64, several bool) ledger.Command {
 	var steps []ledger.Step
 	for _, i := range r.Perm(counters) {
 		if in.units[i] > 0 {
-			steps = append(steps, step(cell+uint64(i), limit.Slots(perCounter), in.units[i]))
+			s := step(cell+uint64(i), limit.Slots(perCounter), in.units[i])
+			if several {
+				s.Key.Group = uint64(i) << 32
+			}
+			steps = append(steps, s)
 		}
 	}
 	if in.give {

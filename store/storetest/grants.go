@@ -38,6 +38,17 @@ var grantCases = []testCase{
 		c.want(ledger.Replayed, named(1, release()))
 		c.want(ledger.Refused, named(3, take(s)))
 	}},
+	{"what was freed ahead of the release is not given back again", func(c *client) {
+		slot, tokens := step(1, limit.Slots(5), 1), step(2, limit.Window(5, limit.Day), 1)
+		c.want(ledger.Done, take(slot))
+		at := c.want(ledger.Done, take(tokens, slot)).At
+		c.want(ledger.Done, ledger.Command{Op: ledger.Free, Steps: []ledger.Step{slot}, At: at})
+		c.left(4, slot)
+		freed := slot
+		freed.N = 0
+		c.want(ledger.Done, ledger.Command{Op: ledger.Release, Steps: []ledger.Step{tokens, freed}, At: at})
+		c.left(4, slot)
+	}},
 	{"a release gives back slots alone", func(c *client) {
 		slot, tokens := step(1, limit.Slots(1), 1), step(2, limit.Window(5, limit.Day), 2)
 		c.want(ledger.Done, take(slot, tokens))

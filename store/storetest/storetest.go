@@ -31,7 +31,7 @@ func Run(t *testing.T, open func(t *testing.T) sluice.Store) {
 		cases []testCase
 	}{
 		{"limits", limitCases}, {"together", togetherCases}, {"grants", grantCases},
-		{"keys", keyCases}, {"scan and reset", scanCases}, {"store", storeCases},
+		{"apart", apartCases}, {"keys", keyCases}, {"scan and reset", scanCases}, {"store", storeCases},
 		{"model", modelCases}, {"concurrent", concurrentCases},
 	} {
 		t.Run(part.name, func(t *testing.T) {
