@@ -4,8 +4,8 @@ import "time"
 
 // RedisStore is the store of many replicas.
 type RedisStore struct {
-	// The server: redis://host:port/database, rediss:// with TLS, unix:///path; ?master_set=NAME
-	// asks a Sentinel for the master.
+	// The server, or any node of a Cluster: redis://host:port/database, rediss:// with TLS,
+	// unix:///path; ?master_set=NAME asks a Sentinel for the master.
 	URI Secret `key:"uri" secret:"may" default:"redis://localhost:6379/0"`
 	// What keys of counters are made with, at least 16 random bytes, the same in every
 	// replica. `sluice key secret` makes one.
