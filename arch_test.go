@@ -54,6 +54,7 @@ var rules = map[string][]ban{
 	"store/memory":       surfaceBans(noOthers, noEngine, noConfig, noNetwork, ban{"store/storetest/...", "the contract is for tests"}),
 	"store/file":         surfaceBans(noEngine, noConfig, noNetwork, ban{"store/storetest/...", "the contract is for tests"}),
 	"store/redis":        surfaceBans(noEngine, noConfig, ban{"store/storetest/...", "the contract is for tests"}),
+	"store/hazelcast":    surfaceBans(noEngine, noConfig, ban{"store/storetest/...", "the contract is for tests"}),
 	"store/lease":        surfaceBans(noOthers, noEngine, noConfig, noNetwork, ban{"store/...", "it stands around any store and knows none"}),
 	"store/storetest":    surfaceBans(noConfig, ban{"store/memory/...", "the contract knows no store, or it would describe that one"}),
 	"config":             surfaceBans(noStores, noLedger, ban{"net/http", "configuration is read before anything serves"}),
