@@ -205,37 +205,65 @@ func (l *bareLog) gather() {
 }
 
 // BenchmarkRecords measures how long a reservation takes while the store holds so many
-// records, which must make no difference.
+// records, which must make no difference, in turns with the disk's syncs.
 func BenchmarkRecords(b *testing.B) {
 	for _, records := range []int{10, 10_000, 1_000_000} {
-		s := openStore(b, filepath.Join(b.TempDir(), "ledger"), file.Options{MaxRecords: 1 << 30, MaxCells: 1 << 22})
-		const together = 1000
-		for i := 0; i < records; i += together {
-			var cmds []ledger.Command
-			for k := i; k < min(i+together, records); k++ {
-				cmds = append(cmds, reservation(1<<31+uint64(k), uint64(k))...)
-			}
-			if err := s.Apply(context.Background(), cmds, make([]ledger.Result, len(cmds))); err != nil {
-				b.Fatal(err)
-			}
-		}
+		dir := b.TempDir()
+		s := openStore(b, filepath.Join(dir, "ledger"), file.Options{MaxRecords: 1 << 30, MaxCells: 1 << 22})
+		fillStore(b, s, records)
+		disk := newRoom(b, filepath.Join(dir, "disk"))
 		next := uint64(0)
 		for _, callers := range []int{1, 16, 64} {
 			b.Run(fmt.Sprintf("%d records/%d callers", records, callers), func(b *testing.B) {
-				took := make([]time.Duration, b.N)
-				first := next
-				share(callers, b.N, func(i uint64) {
-					start := time.Now()
-					reserve(b, s, first+i)
-					took[i-1] = time.Since(start)
-				})
-				next += uint64(b.N)
-				slices.Sort(took)
-				b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-µs")
-				b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs")
+				var took, syncs []time.Duration
+				for done := 0; done < b.N; {
+					n := min(b.N-done, 100*callers)
+					b.StopTimer()
+					syncs = append(syncs, timed(1, 100, func(uint64) { disk.sync(1) })...)
+					b.StartTimer()
+					first := next
+					took = append(took, timed(callers, n, func(i uint64) { reserve(b, s, first+i) })...)
+					next += uint64(n)
+					done += n
+				}
+				b.ReportMetric(percentile(took, 50), "p50-µs")
+				b.ReportMetric(percentile(took, 99), "p99-µs")
+				b.ReportMetric(percentile(syncs, 50), "disk-p50-µs")
+				b.ReportMetric(percentile(syncs, 99), "disk-p99-µs")
 			})
 		}
 	}
+}
+
+// fillStore makes so many reservations, each of a caller of its own.
+func fillStore(tb testing.TB, s *file.Store, records int) {
+	const together = 1000
+	for i := 0; i < records; i += together {
+		var cmds []ledger.Command
+		for k := i; k < min(i+together, records); k++ {
+			cmds = append(cmds, reservation(1<<31+uint64(k), uint64(k))...)
+		}
+		if err := s.Apply(context.Background(), cmds, make([]ledger.Result, len(cmds))); err != nil {
+			tb.Fatal(err)
+		}
+	}
+}
+
+// timed does n things with so many callers and returns how long each took.
+func timed(callers, n int, do func(i uint64)) []time.Duration {
+	took := make([]time.Duration, n)
+	share(callers, n, func(i uint64) {
+		start := time.Now()
+		do(i)
+		took[i-1] = time.Since(start)
+	})
+	return took
+}
+
+// percentile is in microseconds.
+func percentile(took []time.Duration, p int) float64 {
+	slices.Sort(took)
+	return float64(took[len(took)*p/100].Nanoseconds()) / 1000
 }
 
 func openStore(tb testing.TB, path string, o file.Options) *file.Store {

@@ -76,15 +76,20 @@ func (s *Store) done(err error) {
 
 // gather lets the callers of the last batch, who have just been woken, join the next
 // together: without it the first of them would be written alone while the others watch.
-// A caller who is alone waits for nobody.
+// It ends when nobody has joined for two rounds. A caller who is alone waits for nobody,
+// and a crowd that does not end is not waited for.
 func (s *Store) gather() {
-	for quiet := 0; quiet < 2; quiet++ {
+	for quiet, rounds := 0, 0; quiet < 2 && rounds < gatherRounds; rounds++ {
+		before := len(s.pending.callers)
 		runtime.Gosched()
-		if s.decideAll() {
+		s.decideAll()
+		if quiet++; len(s.pending.callers) > before {
 			quiet = 0
 		}
 	}
 }
+
+const gatherRounds = 64
 
 // writePending has the pending batch written. If the log is suspect it is written anew,
 // which the books have to wait for.
