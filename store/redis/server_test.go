@@ -181,9 +181,15 @@ func netInput(t *testing.T, c rueidis.Client) int {
 // server, as n processes would have.
 func controllers(t *testing.T, server *redistest.Server, n int, rules ...sluice.Rule) []*sluice.Controller {
 	t.Helper()
+	return controllersAt(t, "redis://"+server.Addr, n, rules...)
+}
+
+// controllersAt are controllers on what a URI leads to.
+func controllersAt(t *testing.T, uri string, n int, rules ...sluice.Rule) []*sluice.Controller {
+	t.Helper()
 	var list []*sluice.Controller
 	for range n {
-		s := open(t, redis.Options{URI: "redis://" + server.Addr, Wait: time.Second})
+		s := open(t, redis.Options{URI: uri, Wait: time.Second})
 		t.Cleanup(func() { s.Close() })
 		c, err := sluice.Open(&sluice.Policy{Rules: rules}, s, sluice.Options{KeySecret: []byte("sixteen bytes or more")})
 		if err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/sluicegate/sluice/limit"
 	"github.com/sluicegate/sluice/store/redis"
 	"github.com/sluicegate/sluice/store/redis/redistest"
+	"github.com/sluicegate/sluice/store/storetest"
 )
 
 // hears waits until s hears what other processes give back.
@@ -70,9 +71,44 @@ func waiting(t *testing.T, c *sluice.Controller, n int) {
 	})
 }
 
+// waker runs the contract of a store that tells, on what two addresses of it lead to.
+func waker(t *testing.T, flush func(), here, there string) {
+	storetest.RunWaker(t, func(t *testing.T) (a, b sluice.Store) {
+		flush()
+		return open(t, redis.Options{URI: here, Wait: time.Second}), open(t, redis.Options{URI: there, Wait: time.Second})
+	})
+}
+
+func TestWaker(t *testing.T) {
+	server := redistest.Start(t)
+	waker(t, server.Flush, "redis://"+server.Addr, "redis://"+server.Addr)
+}
+
+func TestWakerBySentinel(t *testing.T) {
+	server := redistest.Start(t)
+	uri := "redis://" + redistest.Sentinel(t, server).Addr + "?master_set=books"
+	waker(t, server.Flush, uri, "redis://"+server.Addr)
+}
+
+// TestWakerOfACluster lets the stores subscribe at nodes of which one at most has the
+// cells.
+func TestWakerOfACluster(t *testing.T) {
+	group := redistest.Cluster(t)
+	waker(t, group.Flush, "redis://"+group.Nodes[1].Addr, "redis://"+group.Nodes[2].Addr)
+	t.Run("hand-over", func(t *testing.T) { handOver(t, group.URI(), 50) })
+}
+
 func TestHandOver(t *testing.T) {
 	server := redistest.Start(t)
-	nodes := controllers(t, server, 2, sluice.Rule{
+	before := published(t, server)
+	handOver(t, "redis://"+server.Addr, 200)
+	t.Logf("%d messages", published(t, server)-before)
+}
+
+// handOver hands the only slot from process to process a number of times, and measures
+// how long it takes.
+func handOver(t *testing.T, uri string, times int) {
+	nodes := controllersAt(t, uri, 2, sluice.Rule{
 		ID: "jobs", Queue: &sluice.Queue{}, Limits: []sluice.Limit{{Limit: limit.Slots(1)}},
 	})
 	ctx := context.Background()
@@ -81,8 +117,7 @@ func TestHandOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := published(t, server)
-	for i := range 200 {
+	for i := range times {
 		next := nodes[(i+1)%2]
 		got := make(chan sluice.Admission)
 		go func() {
@@ -100,7 +135,7 @@ func TestHandOver(t *testing.T) {
 	}
 	holder.Release()
 	slices.Sort(took)
-	t.Logf("from release to admission in the other process: p50 %v, p99 %v, longest %v; %d messages", quantile(took, 0.5), quantile(took, 0.99), quantile(took, 1), published(t, server)-before)
+	t.Logf("from release to admission in the other process: p50 %v, p99 %v, longest %v", quantile(took, 0.5), quantile(took, 0.99), quantile(took, 1))
 	if quantile(took, 0.5) > 10*time.Millisecond {
 		t.Errorf("half of the slots took longer than %v", quantile(took, 0.5))
 	}
