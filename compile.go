@@ -31,6 +31,8 @@ type compiled struct {
 	holds bool
 	// maxHold is true if some rule frees slots by itself.
 	maxHold bool
+	// calendars is true if some rule counts by the calendar.
+	calendars bool
 }
 
 // A place is one limit of one rule.
@@ -145,7 +147,7 @@ func (c *Controller) compileRule(src *Rule, order int) (*rule, error) {
 	if r.group, err = groupOf(src.GroupBy); err != nil {
 		return nil, err
 	}
-	if err := r.compileLimits(c); err != nil {
+	if err := errors.Join(r.compileLimits(c), r.compileCalendar()); err != nil {
 		return nil, err
 	}
 	if q := src.Queue; q != nil {
@@ -304,6 +306,7 @@ func (p *compiled) add(r *rule) {
 	p.waits = p.waits || r.line != nil
 	p.holds = p.holds || r.holds
 	p.maxHold = p.maxHold || r.MaxHold > 0
+	p.calendars = p.calendars || r.Calendar != nil
 	for i := range r.limits {
 		l := &r.limits[i]
 		l.step.Set, l.step.Pool = r.set, l.salt

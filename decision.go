@@ -124,6 +124,10 @@ func (d *Decision) plan(p *compiled, call *Call) bool {
 			continue
 		}
 		d.matched = append(d.matched, m)
+		base := m.base
+		if r.Calendar != nil {
+			base = r.inPeriod(base)
+		}
 		for i := range r.limits {
 			l := &r.limits[i]
 			n := int64(1)
@@ -131,7 +135,7 @@ func (d *Decision) plan(p *compiled, call *Call) bool {
 				n = r.cost(l, call)
 			}
 			s := d.addStep(r, l)
-			s.Key, s.N = ledger.Key{Group: m.group, Cell: mix(l.salt, m.base)}, n
+			s.Key, s.N = ledger.Key{Group: m.group, Cell: mix(l.salt, base)}, n
 		}
 	}
 	return true
@@ -216,6 +220,9 @@ func (d *Decision) apply(ctx context.Context, op ledger.Op) (bool, error) {
 	cmd.Calls = d.calls
 	if err := d.books().Apply(ctx, d.cmd[:], d.res[:]); err != nil {
 		return d.storeFailed(ctx, op, err)
+	}
+	if d.policy.calendars {
+		d.clampToPeriods(res)
 	}
 	switch res.Status {
 	case ledger.Done:

@@ -36,6 +36,9 @@ type Rule struct {
 	// Limits, at least one. Two of one kind need names.
 	Limits []Limit
 
+	// Calendar, if it is set, makes the limits those of days, weeks or months.
+	Calendar *Calendar
+
 	// Weights multiply the [Calls] cost of a call by its capability. A capability that
 	// is not listed weighs 1. Nil weighs everything 1.
 	Weights map[string]int64
