@@ -30,7 +30,7 @@ end
 
 -- A user may lack the right to publish; that must not undo what was done.
 local function publish()
-	if #told > 0 then redis.pcall('PUBLISH', PREFIX .. 'freed', concat(told)) end
+	if #told > 0 then try('PUBLISH', PREFIX .. 'freed', concat(told)) end
 end
 
 -- The cell of step s, carried over to its limit if that has changed.
@@ -75,7 +75,7 @@ local function lifetime(l, c, t)
 	return c.at - t + ceildiv(c.used, rate)
 end
 
-local function writecell(c)
+local function writecell(c, call)
 	local l, key = c.limit, c.key
 	local life = lifetime(l, c, now)
 	local plain = c.mark .. pack('<dd', c.at, c.used)
@@ -86,13 +86,17 @@ local function writecell(c)
 		return
 	end
 	local px = math.ceil(life / 1000)
-	if l.kind == WINDOW then return c.log:write(plain .. pack('<d', c.watched), px) end
+	if l.kind == WINDOW then return c.log:write(plain .. pack('<d', c.watched), px, call) end
 	call('SET', key, plain .. tail(c.watched), 'PX', px)
 end
 
 local function writecells()
 	for i = 1, #order do
 		local c = order[i]
-		if c.dirty or c.log and c.log.touched then writecell(c) end
+		if c.dirty or c.log and c.log.touched then
+			writecell(c, call)
+		elseif c.marked then
+			writecell(c, try)
+		end
 	end
 end

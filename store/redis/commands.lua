@@ -60,7 +60,7 @@ local function watchcells(steps, span)
 		local c, wait = s.cell, s.verdict
 		if wait >= 0 then
 			local watched = watch(c.watched, wait, span)
-			if watched ~= c.watched then c.watched, c.dirty = watched, true end
+			if watched ~= c.watched then c.watched, c.marked = watched, true end
 		end
 	end
 end

@@ -81,8 +81,8 @@ function Log:remove(i)
 	self.touched, self.n = true, self.n - 1
 end
 
--- Writes the cell that begins with plain, to live for px milliseconds.
-function Log:write(plain, px)
+-- Writes the cell that begins with plain, to live for px milliseconds, by call.
+function Log:write(plain, px, call)
 	local key, n = self.key, self.n
 	local stop = HEAD + (self.head + n) * ENTRY
 	if not self.list and (stop > NEAR and self.head < 256 + n) then

@@ -13,6 +13,8 @@ local QUICK = 10
 local MARK, WORKED = 22, 62 -- bytes of a limit, and of one with these
 local PLAIN, WATCHED = 38, 46 -- of a cell, and of one with the time until which it is watched
 local spread = unpack
+-- What is only marked is tried: a server whose memory is full refuses, but not the answer.
+local try = redis.pcall
 local call, pack, unpack, sub, byte = redis.call, struct.pack, struct.unpack, string.sub, string.byte
 
 -- The time until which a cell is watched that refuses for wait: at least for span longer,
@@ -34,7 +36,7 @@ local function quick()
 		marks[l], rates[l], costs[l], ceilings[l], aheads[l], spans[l], start = unpack('<c22ddddd', blob, start)
 	end
 	local values = call('MGET', spread(KEYS))
-	local ats, debts, under, watches, dirty = {}, {}, {}, {}, {} -- of the cells; under is the limit
+	local ats, debts, under, watches, writes = {}, {}, {}, {}, {} -- of the cells; under is the limit
 	local cell, lim, owed, waits, n, all = {}, {}, {}, {}, 0, true -- of the steps of one command
 	local out, o = {}, 0
 	for pos = start, #blob, 5 do
@@ -55,7 +57,7 @@ local function quick()
 		elseif marks[under[i]] ~= marks[l] then
 			return
 		end
-		if at - now > aheads[l] then at, dirty[i] = now, true end
+		if at - now > aheads[l] then at, writes[i] = now, call end
 		ats[i], debts[i] = at, debt
 		if at < now then
 			debt = debt - (now - at) * rate
@@ -69,7 +71,7 @@ local function quick()
 			if spans[l] > 0 then
 				local watched = watches[i] or 0
 				watches[i] = watch(watched, wait, spans[l])
-				if watches[i] ~= watched then dirty[i] = true end
+				if watches[i] ~= watched then writes[i] = writes[i] or try end
 			end
 		end
 		n = n + 1
@@ -80,7 +82,7 @@ local function quick()
 				local cost = costs[lim[j]]
 				if all and cost > 0 then
 					if ats[i] < now then ats[i] = now end
-					debts[i], dirty[i] = owed[j] + cost, true
+					debts[i], writes[i] = owed[j] + cost, call
 				end
 				out[o + 1], out[o + 2], out[o + 3] = waits[j], ats[i], debts[i]
 				o = o + 3
@@ -89,14 +91,15 @@ local function quick()
 		end
 	end
 	for i, key in ipairs(KEYS) do
-		if dirty[i] then
+		local write = writes[i]
+		if write then
 			local l, at, debt = under[i], ats[i], debts[i]
 			if debt > 0 or spare > 0 then
 				local life = at - now + debt / rates[l] + spare
 				local value = pack('<c22dd', marks[l], at, debt) .. tail(watches[i] or 0)
-				call('SET', key, value, 'PX', math.ceil(life / 1000))
+				write('SET', key, value, 'PX', math.ceil(life / 1000))
 			elseif values[i] then
-				call('DEL', key)
+				write('DEL', key)
 			end
 		end
 	end

@@ -406,6 +406,25 @@ func TestAskAlways(t *testing.T) {
 	}
 }
 
+func TestRefusalsOfAFullServer(t *testing.T) {
+	server := redistest.Start(t)
+	near, _ := openTwo(t, server)
+	limits := append(slices.Clone(kinds), limit.Pace(limit.Hour), limit.Window(3000, limit.Hour))
+	for i, l := range limits {
+		for range min(l.Capacity(), 1000) { // the last has a log that is written in part
+			must(t, near, ledger.Done, take(l, uint64(i), l.Capacity()/min(l.Capacity(), 1000)))
+		}
+	}
+	server.Do("CONFIG", "SET", "maxmemory", "1")
+	defer server.Do("CONFIG", "SET", "maxmemory", "0")
+	for i, l := range limits {
+		refuse(t, server, near, take(l, uint64(i), 1))
+		cmd := take(l, uint64(i), 1)
+		cmd.Watch = limit.Minute
+		must(t, near, ledger.Refused, cmd)
+	}
+}
+
 func TestRepeatingAllocatesNothing(t *testing.T) {
 	server := redistest.Start(t)
 	near, _ := openTwo(t, server)
