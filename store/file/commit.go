@@ -165,12 +165,14 @@ func (s *Store) failed(b *batch, err error) {
 // answer tells the callers of a batch how it ended, takes back what those took who have
 // gone, and looks at the requests that were held back.
 func (s *Store) answer(b *batch, err error) {
-	for _, r := range b.callers {
-		if r.next < len(r.cmds) { // held back: it goes on below
+	for i, r := range b.callers {
+		switch {
+		case r.next < len(r.cmds): // held back: it goes on below
 			r.in, r.err = nil, err
-		} else {
-			r.state.CompareAndSwap(idle, answered)
+		case r.state.CompareAndSwap(idle, answered):
+			continue
 		}
+		b.callers[i] = nil
 	}
 	for i := range b.takes {
 		if b.takes[i].by.state.Load() == gone {
@@ -178,8 +180,8 @@ func (s *Store) answer(b *batch, err error) {
 		}
 	}
 	for _, r := range b.callers {
-		if r.state.Load() == answered { // and its caller waits for that
-			r.answer <- err
+		if r != nil {
+			r.answer <- err // from here on r is its caller's
 		}
 	}
 	for _, r := range b.heldBack {

@@ -44,15 +44,13 @@ func givesBack(op ledger.Op) bool {
 	return op == ledger.Release || op == ledger.Free || op == ledger.Void
 }
 
-// decideAll carries out what callers have asked for, and reports whether that was
-// anything.
-func (s *Store) decideAll() bool {
+// decideAll carries out what callers have asked for.
+func (s *Store) decideAll() {
 	s.asked = s.inbox.take(s.asked)
 	for i, r := range s.asked {
 		s.asked[i] = nil
 		s.decide(r)
 	}
-	return len(s.asked) > 0
 }
 
 // decide carries out a request in memory and notes what to write. It answers it unless
