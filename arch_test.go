@@ -69,6 +69,8 @@ var rules = map[string][]ban{
 	"llm/dialect":        surfaceBans(noEngine, noStores, noLedger, noConfig, noClock),
 	"llm/llmtest":        otherSurfaces("llm/...", noEngine, noStores, noLedger, noConfig),
 	"llm/estimate":       otherSurfaces("llm/...", noEngine, noStores, noLedger, noConfig, noNetwork),
+	"identity":           surfaceBans(noEngine, noStores, noLedger, noConfig),
+	"internal/lately":    surfaceBans(noEngine, noOthers, noStores, noLedger, noConfig, noNetwork),
 	"upstream":           surfaceBans(noEngine, noStores, noLedger, noConfig),
 	"internal/testcount": {noEngine, noOthers},
 	"internal/services":  {noEngine, noConfig},

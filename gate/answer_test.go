@@ -12,7 +12,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/gate"
-	"github.com/sluicegate/sluice/gate/identity"
+	"github.com/sluicegate/sluice/identity"
 	"github.com/sluicegate/sluice/limit"
 	"github.com/sluicegate/sluice/wire"
 )

@@ -10,7 +10,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/gate"
 	"github.com/sluicegate/sluice/gate/cost"
-	"github.com/sluicegate/sluice/gate/identity"
+	"github.com/sluicegate/sluice/identity"
 )
 
 // kindsOf returns the calls that an explanation is about.

@@ -34,7 +34,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/gate/lately"
+	"github.com/sluicegate/sluice/internal/lately"
 )
 
 // A Gate decides about requests. It is safe for concurrent use. Use [New].

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/gate/identity"
+	"github.com/sluicegate/sluice/identity"
 	"github.com/sluicegate/sluice/internal/clientip"
 )
 

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/gate"
-	"github.com/sluicegate/sluice/gate/identity"
 	"github.com/sluicegate/sluice/gate/upstream"
+	"github.com/sluicegate/sluice/identity"
 )
 
 // notes keeps what an observer is told.

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/gate/cost"
-	"github.com/sluicegate/sluice/gate/identity"
 	"github.com/sluicegate/sluice/gate/upstream"
+	"github.com/sluicegate/sluice/identity"
 	"github.com/sluicegate/sluice/wire"
 )
 

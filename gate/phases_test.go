@@ -11,7 +11,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/gate"
-	"github.com/sluicegate/sluice/gate/identity"
+	"github.com/sluicegate/sluice/identity"
 )
 
 func TestClientAddress(t *testing.T) {

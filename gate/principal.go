@@ -3,7 +3,7 @@ package gate
 import (
 	"context"
 
-	"github.com/sluicegate/sluice/gate/identity"
+	"github.com/sluicegate/sluice/identity"
 )
 
 type (

@@ -25,8 +25,8 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/gate"
-	"github.com/sluicegate/sluice/gate/identity"
 	"github.com/sluicegate/sluice/gate/upstream"
+	"github.com/sluicegate/sluice/identity"
 )
 
 // mirror answers with the head of the request that reached it.

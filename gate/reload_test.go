@@ -9,8 +9,8 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/gate"
 	"github.com/sluicegate/sluice/gate/cost"
-	"github.com/sluicegate/sluice/gate/identity"
 	"github.com/sluicegate/sluice/gate/upstream"
+	"github.com/sluicegate/sluice/identity"
 )
 
 func TestReload(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"reflect"
 
 	"github.com/sluicegate/sluice/gate/cost"
-	"github.com/sluicegate/sluice/gate/identity"
 	"github.com/sluicegate/sluice/gate/upstream"
+	"github.com/sluicegate/sluice/identity"
 	"github.com/sluicegate/sluice/internal/clientip"
 	"github.com/sluicegate/sluice/internal/route"
 )

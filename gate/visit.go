@@ -6,8 +6,8 @@ import (
 	"sync"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/gate/identity"
 	"github.com/sluicegate/sluice/gate/upstream"
+	"github.com/sluicegate/sluice/identity"
 	"github.com/sluicegate/sluice/internal/clientip"
 	"github.com/sluicegate/sluice/internal/route"
 )

@@ -14,8 +14,8 @@ import (
 	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/gate"
 	"github.com/sluicegate/sluice/gate/cost"
-	"github.com/sluicegate/sluice/gate/identity"
 	"github.com/sluicegate/sluice/gate/upstream"
+	"github.com/sluicegate/sluice/identity"
 	"github.com/sluicegate/sluice/wire"
 )
 

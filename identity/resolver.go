@@ -15,7 +15,7 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
-	"github.com/sluicegate/sluice/gate/lately"
+	"github.com/sluicegate/sluice/internal/lately"
 )
 
 // A Resolver finds out who sends a request. It is safe for concurrent use.

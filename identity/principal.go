@@ -5,7 +5,7 @@
 // one. What it says about a request is a [Finding]: a verified [Principal], or the
 // reason why a credential that was shown is not worth anything. A credential that
 // fails makes no state and chooses no tier; what happens to its sender is the
-// business of package gate.
+// business of the surface in front of which the request stands.
 //
 // Secrets go no further than this package: subjects are keyed digests or names, and
 // no error carries any part of a credential.
