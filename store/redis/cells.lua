@@ -75,6 +75,11 @@ local function lifetime(l, c, t)
 	return c.at - t + ceildiv(c.used, rate)
 end
 
+-- The millisecond in which a cell ends that lives for so many microseconds more. It is not
+-- told as a duration: Redis counts that from when the script began, in whole milliseconds,
+-- and from version 7.4 on a key is gone as soon as its millisecond begins.
+local function ending(life) return math.ceil((now + life) / 1000) end
+
 local function writecell(c, call)
 	local l, key = c.limit, c.key
 	local life = lifetime(l, c, now)
@@ -85,9 +90,9 @@ local function writecell(c, call)
 		if c.stored then call('DEL', key) end
 		return
 	end
-	local px = math.ceil(life / 1000)
-	if l.kind == WINDOW then return c.log:write(plain .. pack('<d', c.watched), px, call) end
-	call('SET', key, plain .. tail(c.watched), 'PX', px)
+	local stop = ending(life)
+	if l.kind == WINDOW then return c.log:write(plain .. pack('<d', c.watched), stop, call) end
+	call('SET', key, plain .. tail(c.watched), 'PXAT', stop)
 end
 
 local function writecells()

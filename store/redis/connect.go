@@ -10,8 +10,9 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// oldest is the oldest major version of Redis whose scripts can do what ours do.
-const oldest = 6
+// oldest is the oldest version of Redis whose scripts can do what ours do: 6.2 lets a key
+// end at a time.
+const oldest = "6.2"
 
 // errURI says what a URI looks like. What was given is not repeated: it may hold a password.
 var errURI = errors.New("redis: the URI cannot be read; want redis://[user:password@]host:port[/database], with special characters of the password as %XX")
@@ -100,7 +101,7 @@ func (d *dialer) to(ctx context.Context, addr string) (client rueidis.Client, cl
 func checkServer(ctx context.Context, client rueidis.Client) (cluster bool, err error) {
 	hello, err := client.Do(ctx, client.B().Arbitrary("HELLO", "3").Build()).AsMap()
 	if e, ok := rueidis.IsRedisErr(err); ok && strings.Contains(strings.ToLower(e.Error()), "unknown command") {
-		return false, fmt.Errorf("redis: the server is older than Redis %d, which is the oldest that works", oldest)
+		return false, fmt.Errorf("redis: the server is older than Redis %s, which is the oldest that works", oldest)
 	}
 	if err != nil {
 		return false, err
@@ -112,9 +113,9 @@ func checkServer(ctx context.Context, client rueidis.Client) (cluster bool, err 
 	}
 	said = hello["version"]
 	version, _ := said.ToString()
-	var major int
-	if _, err := fmt.Sscanf(version, "%d.", &major); err != nil || major < oldest {
-		return false, fmt.Errorf("redis: the server is Redis %s; %d.0 is the oldest that works", version, oldest)
+	var major, minor int
+	if _, err := fmt.Sscanf(version, "%d.%d", &major, &minor); err != nil || major < 6 || major == 6 && minor < 2 {
+		return false, fmt.Errorf("redis: the server is Redis %s, and %s is the oldest that works", version, oldest)
 	}
 	return mode == "cluster", nil
 }

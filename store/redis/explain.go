@@ -52,7 +52,7 @@ func refusedBy(text string, o Options) error {
 }
 
 // rights are what a user needs.
-const rights = "+evalsha +eval +hello +scan and the commands get, mget, set, del, getrange, setrange, pexpire, time, hget, hgetall, hincrby, hdel"
+const rights = "+evalsha +eval +hello +scan and the commands get, mget, set, del, getrange, setrange, pexpireat, time, hget, hgetall, hincrby, hdel"
 
 // explainTLS explains how two sides fail to agree on TLS, if that is what err is about.
 func explainTLS(err error, o Options) string {

@@ -272,7 +272,7 @@ func TestOpenErrors(t *testing.T) {
 		}
 	})
 	t.Run("a user with the rights that the message names, and no more", func(t *testing.T) {
-		rights := []string{"+evalsha", "+eval", "+hello", "+scan", "+get", "+mget", "+set", "+del", "+getrange", "+setrange", "+pexpire", "+time",
+		rights := []string{"+evalsha", "+eval", "+hello", "+scan", "+get", "+mget", "+set", "+del", "+getrange", "+setrange", "+pexpireat", "+time",
 			"+hget", "+hgetall", "+hincrby", "+hdel"}
 		if got := acl.Do(append([]string{"ACL", "SETUSER", "books", "on", ">books", "~sluice:*"}, rights...)...); got != "+OK" {
 			t.Fatal(got)

@@ -81,14 +81,14 @@ function Log:remove(i)
 	self.touched, self.n = true, self.n - 1
 end
 
--- Writes the cell that begins with plain, to live for px milliseconds, by call.
-function Log:write(plain, px, call)
+-- Writes the cell that begins with plain, to end in a millisecond, by call.
+function Log:write(plain, ending, call)
 	local key, n = self.key, self.n
 	local stop = HEAD + (self.head + n) * ENTRY
 	if not self.list and (stop > NEAR and self.head < 256 + n) then
 		call('SETRANGE', key, 0, plain .. pack('<HH', self.head, n))
 		if self.at then call('SETRANGE', key, stop - ENTRY, pack('<i7i7', self.at, self.units)) end
-		return call('PEXPIRE', key, px)
+		return call('PEXPIREAT', key, ending)
 	end
 	local parts = {plain, pack('<HH', 0, n)}
 	local known = self.at and stop - ENTRY or stop
@@ -98,5 +98,5 @@ function Log:write(plain, px, call)
 	else
 		for i = 1, n do parts[i + 2] = pack('<i7i7', self:get(i)) end
 	end
-	call('SET', key, concat(parts), 'PX', px)
+	call('SET', key, concat(parts), 'PXAT', ending)
 end

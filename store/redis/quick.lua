@@ -95,9 +95,9 @@ local function quick()
 		if write then
 			local l, at, debt = under[i], ats[i], debts[i]
 			if debt > 0 or spare > 0 then
-				local life = at - now + debt / rates[l] + spare
+				local stop = math.ceil((at + debt / rates[l] + spare) / 1000) -- cells.lua says why it is no duration
 				local value = pack('<c22dd', marks[l], at, debt) .. tail(watches[i] or 0)
-				write('SET', key, value, 'PX', math.ceil(life / 1000))
+				write('SET', key, value, 'PXAT', stop)
 			elseif values[i] then
 				write('DEL', key)
 			end

@@ -20,9 +20,9 @@ import (
 )
 
 // givenTime stands in place of serverTime: the last argument is the time, and cells are
-// kept for decades after they are full, since the real clock does not follow and this one
-// may go back. Nothing else of the script is different.
-const givenTime = `local now, spare = tonumber(table.remove(ARGV)), 1000000000000000
+// kept until long after the real time, which does not follow, while this one may go back.
+// Nothing else of the script is different.
+const givenTime = `local now, spare = tonumber(table.remove(ARGV)), 4000000000000000
 `
 
 // A twin is one cell inside a real server.
