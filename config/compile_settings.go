@@ -8,13 +8,9 @@ import (
 	"github.com/sluicegate/sluice/internal/route"
 )
 
-// What this version has. A surface or store that is built adds its name here.
-var (
-	servedStores = []string{"in-memory", "file", "redis"}
-	// unserved are sections of surfaces that are recognised, checked and compiled, and
-	// have nothing yet that listens.
-	unserved = []string{"llm", "mcp", "sources", "channels", "connectors", "listen.llm", "listen.mcp", "listen.decide"}
-)
+// unserved are sections of surfaces that are recognised, checked and compiled, and have
+// nothing yet that listens.
+var unserved = []string{"llm", "mcp", "sources", "channels", "connectors", "listen.llm", "listen.mcp", "listen.decide"}
 
 // listeners checks who listens where, and that administration is not open to the world.
 func (k *compiler) listeners() {

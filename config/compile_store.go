@@ -3,23 +3,21 @@ package config
 import (
 	"net/url"
 	"slices"
-	"strings"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/limit"
 )
 
-// store refuses a store that is known and not there, and one that is not told what it
-// needs.
+// store refuses a store that is not told what it needs.
 func (k *compiler) store() {
 	s := &k.c.Store
 	switch file := s.Backend == "file"; {
-	case !slices.Contains(servedStores, s.Backend):
-		k.problem(&s.Backend, CodeStore, "this version has no store %q; available: %s", s.Backend, strings.Join(servedStores, ", "))
 	case file && s.File == nil:
 		k.problem(&s.File, CodeRequired, "is missing; the store needs a path, such as {path: sluice.ledger}")
 	case s.Backend == "redis" && s.Redis == nil:
 		k.problem(&s.Redis, CodeRequired, "is missing; the store needs an address and a secret, such as {uri: redis://localhost:6379/0, keySecret: file:store-secret}")
+	case s.Backend == "hazelcast" && s.Hazelcast == nil:
+		k.problem(&s.Hazelcast, CodeRequired, "is missing; the store needs members and a secret, such as {addresses: [localhost:5701], keySecret: file:store-secret}")
 	case !file && s.File != nil:
 		k.problem(&s.File, WarnMissing, "nothing is kept there, because the backend is %s; set backend: file, or remove it", s.Backend)
 	}
@@ -28,6 +26,9 @@ func (k *compiler) store() {
 	}
 	if s.Redis != nil {
 		k.redisStore(s.Redis)
+	}
+	if s.Hazelcast != nil {
+		k.hazelcastStore(s.Hazelcast)
 	}
 }
 
@@ -49,8 +50,8 @@ func (k *compiler) keySecret(s *Secret) {
 	}
 }
 
-// redisStore checks the section also while another backend is set, but demands of it only
-// then what it is used for.
+// redisStore checks the section also while another backend is set, and demands the secret
+// only if it is used.
 func (k *compiler) redisStore(r *RedisStore) {
 	k.keySecret(&r.KeySecret)
 	u, err := url.Parse(r.URI.Reveal())
@@ -65,6 +66,22 @@ func (k *compiler) redisStore(r *RedisStore) {
 	}
 	if k.c.Store.Backend == "redis" {
 		k.shared(&r.KeySecret)
+	}
+}
+
+func (k *compiler) hazelcastStore(h *HazelcastStore) {
+	k.keySecret(&h.KeySecret)
+	if len(h.Addresses) == 0 && k.given(&h.Addresses) {
+		k.problem(&h.Addresses, CodeRequired, "names no member; write one at least, such as [localhost:5701]")
+	}
+	if (h.User == "") != h.Password.IsZero() {
+		k.problem(pick[any](h.User == "", &h.User, &h.Password), CodeRequired, "is missing; a user has a name and a password")
+	}
+	if h.TLS != nil {
+		k.clientTLS(h.TLS)
+	}
+	if k.c.Store.Backend == "hazelcast" {
+		k.shared(&h.KeySecret)
 	}
 }
 
@@ -85,13 +102,19 @@ func (k *compiler) shared(secret *Secret) {
 // processes demands to know how many processes share a store if a rule is to be decided
 // by this one's share while the store fails.
 func (k *compiler) processes() {
-	s := &k.c.Store
-	if s.Backend != "redis" || s.Redis == nil || s.Redis.Processes != nil {
+	var n **int64
+	switch s := &k.c.Store; {
+	case s.Backend == "redis" && s.Redis != nil:
+		n = &s.Redis.Processes
+	case s.Backend == "hazelcast" && s.Hazelcast != nil:
+		n = &s.Hazelcast.Processes
+	}
+	if n == nil || *n != nil {
 		return
 	}
 	for i := range k.c.policy.Rules {
 		if r := &k.c.policy.Rules[i]; r.OnStoreError == sluice.FailLocal {
-			k.problem(&s.Redis.Processes, CodeRequired, "is missing; rule %q at %s has onStoreError: local, so this process has to know its share: say how many processes use the store", r.ID, r.Source)
+			k.problem(n, CodeRequired, "is missing; rule %q at %s has onStoreError: local, so this process has to know its share: say how many processes use the store", r.ID, r.Source)
 			return
 		}
 	}

@@ -48,7 +48,6 @@ const (
 	CodeTie       Code = "tie"            // two patterns of which none is more specific
 	CodeReference Code = "reference"      // a name that is defined nowhere
 	CodeConflict  Code = "conflict"       // two settings that exclude each other
-	CodeStore     Code = "store"          // a store that this version does not have
 	CodeExposed   Code = "exposed"        // an administration port open to everybody
 	WarnDeniesAll Code = "warn-denies"    // a limit of zero
 	WarnDepth     Code = "warn-depth"     // places in a queue that nobody can wait in

@@ -79,7 +79,7 @@ type Listen struct {
 
 // Store says where the books are kept.
 type Store struct {
-	// The kind of store. This version serves in-memory, file and redis.
+	// The kind of store.
 	Backend string `key:"backend" alias:"type" enum:"in-memory|file|redis|hazelcast" default:"in-memory"`
 	// Settings of the in-memory store.
 	Memory MemoryStore `key:"memory" alias:"inMemory"`

@@ -31,10 +31,27 @@ type RedisStore struct {
 
 // HazelcastStore is the store of many replicas where Hazelcast is already run.
 type HazelcastStore struct {
-	// Members of the cluster.
+	// Members of the cluster, as host:port; the others are found by themselves.
 	Addresses []string `key:"addresses" required:"true"`
 	// The cluster's name.
 	Cluster string `key:"cluster" default:"dev"`
+	// Who sluice is to a cluster that asks.
+	User string `key:"user"`
+	// The user's password.
+	Password Secret `key:"password" secret:"only"`
+	// What keys of counters are made with, at least 16 random bytes, the same in every
+	// replica. `sluice key secret` makes one.
+	KeySecret Secret `key:"keySecret" secret:"only"`
+	// The map that keeps the books.
+	Map string `key:"map" default:"sluice"`
+	// How long a decision waits for the cluster. Then the rule's onStoreError decides.
+	Wait time.Duration `key:"wait" default:"50ms" min:"1ms"`
+	// How long a call with an ID is remembered after its end.
+	Retention time.Duration `key:"retention" default:"1h" min:"1s"`
+	// How many processes use the store, as for Redis.
+	Processes *int64 `key:"processes" min:"1" max:"10000"`
+	// Certificates. Absent speaks no TLS; {} trusts what the system does.
+	TLS *ClientTLS `key:"tls"`
 }
 
 // ClientTLS are the certificates with which sluice speaks to a store. They are read at the

@@ -17,6 +17,7 @@ var stores = map[string]func(*config.Store, *slog.Logger) (books, error){
 	"in-memory": openMemory,
 	"file":      openFile,
 	"redis":     openRedis,
+	"hazelcast": openHazelcast,
 }
 
 // books are an open store and what it says of itself.

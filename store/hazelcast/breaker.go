@@ -28,6 +28,7 @@ type breaker struct {
 	ctx     context.Context // ends with the store
 	quit    context.CancelFunc
 	probing sync.WaitGroup
+	cause   error // of its being open
 }
 
 func (b *breaker) start(s *Store) {
@@ -50,6 +51,16 @@ func (b *breaker) stop() {
 
 func (b *breaker) isOpen() bool { return b.open.Load() }
 
+// failure is why the breaker is open, nil if it is not.
+func (b *breaker) failure() error {
+	if !b.isOpen() {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.cause
+}
+
 // note counts the end of an operation.
 func (b *breaker) note(err error) {
 	switch {
@@ -68,6 +79,7 @@ func (b *breaker) note(err error) {
 	if b.ctx.Err() != nil || b.open.Swap(true) {
 		return
 	}
+	b.cause = err
 	b.tripped(err)
 	b.probing.Go(b.heal)
 }
