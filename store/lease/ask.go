@@ -16,7 +16,6 @@ type question struct {
 	steps  []ledger.Step
 	wishes []wish
 	asked  instant
-	epoch  uint64
 }
 
 // A wish is for units ahead of one step.
@@ -33,7 +32,7 @@ func (s *Store) ask(ctx context.Context, cmd *ledger.Command, res *ledger.Result
 	q := questions.Get().(*question)
 	defer questions.Put(q)
 	s.asked.Add(1)
-	q.asked, q.epoch = s.now(), s.epoch.Load()
+	q.asked = s.now()
 	s.wish(q, cmd)
 	q.cmd[0] = *cmd
 	q.cmd[0].Steps, q.cmd[0].Levels = q.steps, true
@@ -80,12 +79,13 @@ func (s *Store) wishOf(step *ledger.Step, now instant) (n int64, ticket uint64) 
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	t := b.claim(step, now)
-	if t == nil {
+	if t == nil || s.resets.Load() > 0 {
 		return 0, 0
 	}
-	if n = t.wish(step.N); n > 0 {
-		t.asking = s.tickets.Add(1)
+	if n = t.wish(step.N); n == 0 {
+		return 0, 0
 	}
+	t.asking = s.tickets.Add(1)
 	return n, t.asking
 }
 
@@ -106,7 +106,7 @@ func (s *Store) granted(q *question, cmd *ledger.Command, res *ledger.Result, do
 			for _, w := range q.wishes {
 				if w.step == i && t.asking == w.ticket {
 					t.asking = 0
-					t.short = !s.putAhead(t, q, &q.steps[w.ahead], done, res.At)
+					t.short = !t.putAhead(q, &q.steps[w.ahead], done, res.At)
 				}
 			}
 			if i < len(res.Levels) {
@@ -119,10 +119,10 @@ func (s *Store) granted(q *question, cmd *ledger.Command, res *ledger.Result, do
 }
 
 // putAhead adds to t what a wish has taken, if anything.
-func (s *Store) putAhead(t *seat, q *question, ahead *ledger.Step, done bool, at limit.Micros) bool {
+func (t *seat) putAhead(q *question, ahead *ledger.Step, done bool, at limit.Micros) bool {
 	// A store that is full has taken from a cell that many share; what is there is not
 	// this key's. And a step says by a time of zero that its units had not been ahead.
-	if !done || ahead.N == 0 || at == 0 || ahead.Key != t.key || s.epoch.Load() != q.epoch {
+	if !done || ahead.N == 0 || at == 0 || ahead.Key != t.key {
 		return false
 	}
 	t.put(lot{left: ahead.N, size: ahead.N, at: at, until: q.asked.plus(t.span - t.span/50)})

@@ -74,9 +74,9 @@ func (b *bank) count(now instant, st *Stats) {
 	}
 }
 
-// drop forgets what is ahead of the cells that a Reset is about.
+// drop forgets what is ahead of the cells that a Reset is about, and who asks for more: the
+// answer may be that of books before the reset.
 func (s *Store) drop(reset *ledger.Command) {
-	s.epoch.Add(1)
 	for i := range s.banks {
 		b := &s.banks[i]
 		b.mu.Lock()

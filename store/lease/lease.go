@@ -63,8 +63,8 @@ type Store struct {
 	books Books
 	began time.Time
 	banks [1024]bank
-	// epoch counts resets: what was asked for before one is not to be spent after it.
-	epoch   atomic.Uint64
+	// resets are under way. Nothing is taken ahead meanwhile, nor is there anything ahead.
+	resets  atomic.Int32
 	tickets atomic.Uint64
 	spent   atomic.Uint64
 	asked   atomic.Uint64
@@ -126,8 +126,9 @@ func concerned(cmd ledger.Command) bool {
 func (s *Store) one(ctx context.Context, cmds []ledger.Command, res []ledger.Result) error {
 	switch cmd := &cmds[0]; cmd.Op {
 	case ledger.Reset:
+		s.resets.Add(1)
+		defer s.resets.Add(-1)
 		s.drop(cmd)
-		defer s.drop(cmd) // what was asked for before the reset and answered after it
 	case ledger.Take:
 		if cmd.ID.Zero() && mayLease(cmd.Steps) {
 			return s.take(ctx, cmd, &res[0])
