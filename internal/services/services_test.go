@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicegate/sluice/store/hazelcast/hazelcasttest"
 	"github.com/sluicegate/sluice/store/redis/redistest"
 )
 
@@ -19,6 +20,7 @@ func TestEverythingStarts(t *testing.T) {
 		{"Redis, single", func(t *testing.T) string { return redis(redistest.Start(t)) }},
 		{"Redis, Sentinel with a master and a replica", sentinel},
 		{"Redis, Cluster of three masters with replicas", func(t *testing.T) string { return redis(redistest.Cluster(t).Nodes[0]) }},
+		{"Hazelcast, one member", func(t *testing.T) string { return hazelcasttest.Version + " at " + hazelcasttest.Start(t, 1)[0].Addr }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Cleanup(func() {
