@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/admin"
 	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/store/redis"
@@ -37,6 +38,9 @@ func TestRedisOptions(t *testing.T) {
 	defer b.Close() //nolint:errcheck // nothing was written
 	if string(b.secret) != "0123456789abcdefghijklmnopqrstuv" || b.processes != 4 || b.shares == nil {
 		t.Errorf("%+v", b)
+	}
+	if _, ok := b.Store.(sluice.Waker); !ok {
+		t.Error("callers in line are not told what other replicas give back")
 	}
 	t.Run("B-58 what the store says of itself", func(t *testing.T) {
 		// Of the server: the probe of the start, and the process.
