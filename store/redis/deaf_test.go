@@ -88,6 +88,29 @@ func TestSubscriptionBreaks(t *testing.T) {
 	})
 }
 
+// TestSilentSubscription is about a connection that nobody closes and nothing comes through.
+func TestSilentSubscription(t *testing.T) {
+	server := redistest.Start(t)
+	p := newProxy(t, server.Addr)
+	s := open(t, redis.Options{URI: p.uri()})
+	defer s.Close()
+	state := make(chan bool, 100)
+	defer s.Watch(func(ledger.Key) {}, func(works bool) { state <- works })()
+	if !next(t, state) {
+		t.Fatal("it began deaf")
+	}
+	p.swallow()
+	began := time.Now()
+	if next(t, state) {
+		t.Error("it hears what it cannot")
+	}
+	t.Logf("found out after %v", time.Since(began))
+	p.heal()
+	if !next(t, state) {
+		t.Error("it stays deaf")
+	}
+}
+
 // TestMayNotSubscribe is about a user without the right to publish or to hear.
 func TestMayNotSubscribe(t *testing.T) {
 	server := redistest.Start(t)
