@@ -93,12 +93,16 @@ func gather(c *sluice.Controller) *crowd {
 			for !all.stop.Load() {
 				mine = append(mine, decide(c, i%len(suffered), &d))
 			}
-			all.mu.Lock()
-			all.samples = append(all.samples, mine...)
-			all.mu.Unlock()
+			all.add(mine...)
 		})
 	}
 	return all
+}
+
+func (all *crowd) add(list ...sample) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.samples = append(all.samples, list...)
 }
 
 // TestFaults lets 64 callers decide while the server fails and comes back. What it prints
@@ -126,7 +130,13 @@ func suffer(t *testing.T, name string, s scene) string {
 	most := runtime.NumGoroutine()
 	s.heal()
 	back := time.Now()
-	time.Sleep(time.Second)
+	var d sluice.Decision
+	eventually(t, time.Second+rareMargin, "P-160 the server is asked again", func() bool {
+		s := decide(c, 0, &d)
+		all.add(s)
+		return s.ok && !s.degraded
+	})
+	time.Sleep(300 * time.Millisecond)
 	all.stop.Store(true)
 	all.group.Wait()
 	o := outcome{scene: s, samples: all.samples, struck: struck, back: back, most: most - before}
@@ -210,9 +220,9 @@ func (o *outcome) judge(s sample) {
 	}
 }
 
-// What a decision may take beside its wait on a machine that does other things: most of
-// them, and the slowest of all.
-const margin, rareMargin = 200 * time.Millisecond, time.Second
+// What may be late on a machine that does other things: most decisions, and the slowest of
+// all.
+const margin, rareMargin = 200 * time.Millisecond, 2 * time.Second
 
 // check compares what callers saw with what they were promised.
 func (o *outcome) check(t *testing.T) {
@@ -223,9 +233,6 @@ func (o *outcome) check(t *testing.T) {
 	wait := cmp.Or(o.wait, 20*time.Millisecond)
 	if p99 := quantile(o.first, 0.99); p99 > wait+margin || o.longest > wait+rareMargin {
 		t.Errorf("P-153 P-160 before the fault was known p99 was %v; the longest decision took %v", p99, o.longest)
-	}
-	if o.recovered == 0 {
-		t.Errorf("P-160 nobody passed in the second after the server was back")
 	}
 	if o.most > 64+40 {
 		t.Errorf("%d more goroutines, of which 64 are the callers", o.most)
