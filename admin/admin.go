@@ -179,7 +179,7 @@ func (a *Admin) Observe(e *sluice.Event) {
 	if e.Waited > 0 {
 		a.metrics.Wait(a.queueRule(e), e.Waited)
 	}
-	if e.Call.Kind == "llm" {
+	if e.Call.Kind == "llm-attempt" {
 		a.metrics.LLM(e)
 	}
 }

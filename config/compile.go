@@ -18,7 +18,9 @@ const (
 	KindAuthFailure = "auth-failure" // a credential that was not good
 	KindStream      = "stream"       // a long answer that is open; Capability says which
 	KindFrame       = "frame"        // a message on a WebSocket
-	KindLLM         = "llm"          // a call of a language model
+	KindLLM         = "llm"          // a call of a language model, once for its tenant
+	KindLLMAttempt  = "llm-attempt"  // the same as it is sent to a provider
+	KindLLMObserved = "llm-observed" // what others have used of a provider's account
 	KindTool        = "tool"         // a tools/call of MCP
 	KindOperation   = "operation"    // a reservation of native work
 	KindMessage     = "message"      // a chat message; Capability is inbound or outbound

@@ -10,58 +10,6 @@ import (
 	"github.com/sluicegate/sluice/limit"
 )
 
-// llm makes a rule for each provider: requests and tokens a minute, calls at once.
-func (k *compiler) llm() {
-	l := k.c.LLM
-	if l == nil || !l.Enabled {
-		return
-	}
-	var listed []string
-	for i := range l.Providers {
-		p := &l.Providers[i]
-		listed = append(listed, p.Name)
-		k.provider(p, &p.LLMPolicy, sluice.Rule{ID: "llm-" + p.Name,
-			Match: sluice.Match{Is: is(KindLLM, sluice.Provider, []string{p.Name})}})
-	}
-	if l.DefaultPolicy == nil {
-		return
-	}
-	r := sluice.Rule{ID: "llm:default", Match: sluice.Match{Is: is(KindLLM)}, GroupBy: []sluice.Dimension{sluice.Provider}}
-	if len(listed) > 0 {
-		r.Match.Not = map[sluice.Dimension][]string{sluice.Provider: listed}
-	}
-	k.provider(&l.DefaultPolicy, l.DefaultPolicy, r)
-}
-
-// provider adds the limits of p to r. A call waits for all of them under one deadline,
-// and the tokens that it took too many come back when it is settled.
-func (k *compiler) provider(at any, p *LLMPolicy, r sluice.Rule) {
-	perMinute := func(field any, n *int64, name, unit string) {
-		if n == nil {
-			return
-		}
-		if l, ok := k.limit(field, limit.Bucket(*n, limit.Minute, *n), unit); ok {
-			l.Name = name
-			r.Limits = append(r.Limits, l)
-		}
-	}
-	perMinute(&p.RequestsPerMinute, p.RequestsPerMinute, "rpm", "")
-	perMinute(&p.TokensPerMinute, p.TokensPerMinute, "tpm", string(sluice.Tokens))
-	if l, ok := k.slots(&p.MaxConcurrentCalls, p.MaxConcurrentCalls); ok {
-		r.Limits = append(r.Limits, l)
-	}
-	if len(r.Limits) == 0 {
-		k.problem(at, WarnMissing, "has no limit, so it is unlimited")
-		return
-	}
-	r.Queue = &sluice.Queue{Timeout: k.milliseconds(&k.c.LLM.QueueTimeoutMs, k.c.LLM.QueueTimeoutMs)}
-	if d := k.c.LLM.MaxQueueDepth; d != nil {
-		depth := int(min(*d, math.MaxInt32))
-		r.Queue.Depth = &depth
-	}
-	k.add(at, surviving(r, nil))
-}
-
 // sources makes one rule for each group of data sources. A group's limits are one object:
 // two manifests that disagree are an error, because the callers of one would silently run
 // under the limits of the other.

@@ -10,7 +10,7 @@ import (
 
 // unserved are sections of surfaces that are recognised, checked and compiled, and have
 // nothing yet that listens.
-var unserved = []string{"llm", "mcp", "sources", "channels", "connectors", "listen.llm", "listen.mcp", "listen.decide"}
+var unserved = []string{"mcp", "sources", "channels", "connectors", "listen.mcp", "listen.decide"}
 
 // listeners checks who listens where, and that administration is not open to the world.
 func (k *compiler) listeners() {

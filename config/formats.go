@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/route"
@@ -17,6 +18,7 @@ import (
 // formats are what the texts of fields with a format tag must be.
 var formats = map[string]func(string) (Code, error){
 	"address":   checkAddress,
+	"base-url":  checkBaseURL,
 	"dimension": checkDimension,
 	"pointer":   word(CodeValue, `^/`, "a JSON pointer; it begins with a slash"),
 	"env":       word(CodeValue, `^[A-Za-z_][A-Za-z0-9_]*$`, "the name of an environment variable"),
@@ -34,6 +36,7 @@ var formats = map[string]func(string) (Code, error){
 	"unit":      word(CodeValue, `^[a-z][a-z0-9._-]{0,63}$`, "a unit: 1 to 64 of a-z, 0-9, dot, underscore and hyphen, a letter first"),
 	"upstream":  checkUpstream,
 	"uri":       checkURI,
+	"zone":      checkZone,
 }
 
 func word(code Code, pattern, what string) func(string) (Code, error) {
@@ -179,6 +182,23 @@ func checkUpstream(s string) (Code, error) {
 func checkURI(s string) (Code, error) {
 	if u, err := url.Parse(s); err != nil || s == "" || strings.ContainsAny(s, " \t\r\n") || u.Scheme == "" && !strings.HasPrefix(s, "/") {
 		return CodeValue, fmt.Errorf(`%q is no URI, such as "urn:example:error:rate-limit"`, s)
+	}
+	return "", nil
+}
+
+// checkBaseURL takes an address that endpoints follow. The text {model} may stand in it.
+func checkBaseURL(s string) (Code, error) {
+	u, err := url.Parse(strings.ReplaceAll(s, "{model}", "model"))
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "" {
+		return CodeValue, fmt.Errorf(`%q is no base URL; write "https://api.openai.com/v1", without a password`, s)
+	}
+	return "", nil
+}
+
+// checkZone takes the name of a time zone.
+func checkZone(s string) (Code, error) {
+	if _, err := time.LoadLocation(s); err != nil || s == "Local" {
+		return CodeValue, fmt.Errorf(`%q is no time zone; write a name such as "Europe/Berlin", or "UTC"`, s)
 	}
 	return "", nil
 }

@@ -192,7 +192,7 @@ func TestADRBlockOutbound(t *testing.T) {
 				keys = append(keys, p.Key)
 			}
 		}
-		if !slices.Equal(keys, []string{"llm", "channels", "connectors"}) {
+		if !slices.Equal(keys, []string{"channels", "connectors"}) {
 			t.Errorf("%v", keys)
 		}
 	})

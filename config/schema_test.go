@@ -237,7 +237,11 @@ func checkTags(t *testing.T, docs map[string]string, f fieldInfo) {
 			}
 		}
 	}
-	if (deref(f.typ) == secretType) != (f.secret == "only" || f.secret == "may") {
+	typ := deref(f.typ)
+	if typ.Kind() == reflect.Slice {
+		typ = typ.Elem()
+	}
+	if (typ == secretType) != (f.secret == "only" || f.secret == "may") {
 		t.Errorf("%s: a Secret has a secret tag and nothing else has", at)
 	}
 	if f.keyed != "" {

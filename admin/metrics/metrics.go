@@ -71,6 +71,7 @@ type Metrics struct {
 	reloadOK  prometheus.Gauge
 	reloadAt  prometheus.Gauge
 	config    *prometheus.GaugeVec
+	llm       llmMetrics
 	listeners words
 	kinds     words
 	reasons   words
@@ -89,6 +90,7 @@ func New(s Sources) *Metrics {
 		rpm:      gauges("llm_rpm_usage", "LLM requests in use of the provider's tightest request limit, as the last decision saw it.", "provider"),
 		reloadOK: gauge("config_last_reload_successful", "1 if the last load of the configuration succeeded, 0 if it failed and an older one is in force."),
 		reloadAt: gauge("config_last_reload_timestamp_seconds", "When the configuration in force was loaded, in Unix seconds."),
+		llm:      newLLMMetrics(),
 		config:   gauges("config_info", "1, with the hash of the configuration in force.", "hash"),
 	}
 	m.timed = sync.OnceValue(func() prometheus.Observer { return m.decision.WithLabelValues(s.Store().Backend) })
@@ -96,6 +98,7 @@ func New(s Sources) *Metrics {
 		m.requests, m.auth, m.fallback, m.wait, m.decision, m.tpm, m.rpm, m.reloadOK, m.reloadAt, m.config,
 		newScrape(s), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
+	m.registry.MustRegister(m.llm.all()...)
 	return m
 }
 
@@ -129,7 +132,7 @@ func (m *Metrics) Wait(rule string, d time.Duration) {
 }
 
 // LLM notes how much of its limits a provider has in use, from the levels of a decision
-// of kind "llm".
+// of kind "llm-attempt".
 func (m *Metrics) LLM(e *sluice.Event) {
 	provider := m.tally.ProviderName(e.Call.Provider)
 	if used, ok := mostUsed(e.Levels, sluice.Tokens); ok {

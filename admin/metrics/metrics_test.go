@@ -98,7 +98,7 @@ func TestEveryMetric(t *testing.T) {
 	storeDown := requestEvent("standard", "ip:::1", sluice.Refused)
 	storeDown.Refusal.Reason, storeDown.Degraded = sluice.ReasonStore, true
 	m.tally.Count(storeDown)
-	m.LLM(&sluice.Event{Call: &sluice.Call{Kind: "llm", Provider: "openai"}, Levels: []sluice.Level{
+	m.LLM(&sluice.Event{Call: &sluice.Call{Kind: "llm-attempt", Provider: "openai"}, Levels: []sluice.Level{
 		{Unit: sluice.Tokens, Limit: 1000, Remaining: 400, Window: time.Minute},
 		{Unit: sluice.Tokens, Limit: 9000, Remaining: 8000, Window: time.Minute},
 		{Limit: 500, Remaining: 488, Window: time.Minute},
@@ -197,7 +197,7 @@ func TestCallersMakeNoSeries(t *testing.T) {
 		for i := from; i < from+10_000; i++ {
 			name := fmt.Sprintf("x%d\n{}\"", i)
 			e := requestEvent(name, name+":y", sluice.Refused, sluice.RuleOutcome{Rule: name, Refused: true})
-			e.Call.Kind = "llm"
+			e.Call.Kind = "llm-attempt"
 			e.Call.Resource, e.Call.Provider = name, name
 			e.Levels = []sluice.Level{{Limit: 2, Remaining: 1, Window: 1}}
 			m.tally.Count(e)

@@ -17,14 +17,16 @@ type words struct {
 	seen map[string]bool
 }
 
-func (w *words) known(s string) string {
+func (w *words) known(s string) string { return w.knownIf(s, wordLike) }
+
+func (w *words) knownIf(s string, like func(string) bool) string {
 	w.mu.RLock()
 	ok := w.seen[s]
 	w.mu.RUnlock()
 	if ok {
 		return s
 	}
-	if !wordLike(s) {
+	if !like(s) {
 		return tally.Other
 	}
 	w.mu.Lock()

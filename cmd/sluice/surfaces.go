@@ -20,6 +20,7 @@ import (
 // requests end.
 var surfaces = []surface{
 	{"gate", func(l *config.Listen) string { return l.Gate }, openGate, inFront},
+	{"llm", func(l *config.Listen) string { return l.LLM }, openLLM, inFrontOfModels},
 	{"admin", func(l *config.Listen) string { return l.Admin }, openAdmin, forOperators},
 }
 
