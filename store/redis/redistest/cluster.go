@@ -1,7 +1,6 @@
 package redistest
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -177,7 +176,7 @@ func (g *Group) eventually(what string, ok func(*Server) bool) {
 	g.t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); slices.ContainsFunc(g.Nodes, func(n *Server) bool { return !ok(n) }); {
 		if time.Now().After(deadline) {
-			g.t.Fatal(fmt.Sprintf("not within half a minute: %s\n%s", what, g.Nodes[0].Do("CLUSTER", "NODES")))
+			g.t.Fatalf("not within half a minute: %s\n%s", what, g.Nodes[0].Do("CLUSTER", "NODES"))
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
