@@ -24,10 +24,12 @@ func (s *Store) spend(cmd *ledger.Command, res *ledger.Result, renew bool) bool 
 }
 
 func (s *Store) spendStep(step *ledger.Step, levels bool, res *ledger.Result, renew bool) bool {
-	b := s.bankOf(step.Key)
-	b.mu.Lock()
+	b, now := s.bankOf(step.Key), s.now()
+	if !b.mu.TryLock() {
+		b.mu.Lock()
+		now = s.now() // whoever had to wait shall not spend what has expired
+	}
 	defer b.mu.Unlock()
-	now := s.now() // under the lock: whoever waited for it shall not spend what has expired
 	t := b.seat(step, now)
 	if t == nil || renew && t.due(step.N) {
 		return false
