@@ -43,7 +43,8 @@ func (s *Store) changeNamed(ctx context.Context, cmd *ledger.Command, res *ledge
 	if cmd.Op == ledger.Find && said.state == rootPending {
 		res.Status = ledger.Unknown
 		if said.now-said.life > deadAfter {
-			_, err = s.abort(ctx, cmd.ID, &said, piecesOf(&ledger.Command{Steps: said.steps}))
+			list := piecesOf(&ledger.Command{Steps: said.steps})
+			_, err = s.abort(ctx, cmd.ID, &said, list, len(list))
 		}
 		return err
 	}
@@ -119,6 +120,15 @@ type attempt struct {
 	barred barred
 }
 
+func newAttempt(cmd *ledger.Command, said root) *attempt {
+	a := &attempt{id: cmd.ID, cmd: cmd, root: said, joined: said.status == ledger.Replayed, whole: *cmd}
+	if a.joined {
+		a.whole.Steps = said.steps
+	}
+	a.list = piecesOf(&a.whole)
+	return a
+}
+
 // takeNamed takes with an ID. If another has aborted what it had joined it begins anew,
 // until its time is over.
 func (s *Store) takeNamed(ctx context.Context, cmd *ledger.Command, res *ledger.Result) error {
@@ -130,7 +140,7 @@ func (s *Store) takeNamed(ctx context.Context, cmd *ledger.Command, res *ledger.
 			return err
 		}
 		res.At = said.now
-		a := &attempt{id: cmd.ID, cmd: cmd, root: said, joined: said.status == ledger.Replayed, whole: *cmd}
+		a := newAttempt(cmd, said)
 		switch {
 		case said.status == ledger.Conflict:
 			res.Status = ledger.Conflict
@@ -138,8 +148,6 @@ func (s *Store) takeNamed(ctx context.Context, cmd *ledger.Command, res *ledger.
 		case a.joined && said.state != rootPending:
 			a.open(&said, res)
 			return nil
-		case a.joined:
-			a.whole.Steps = said.steps
 		}
 		done, err := s.try(ctx, a, res)
 		if done || err != nil {
@@ -156,7 +164,6 @@ func (s *Store) takeNamed(ctx context.Context, cmd *ledger.Command, res *ledger.
 // try takes all parts and commits the root. It reports false if the life that it was about
 // is over.
 func (s *Store) try(ctx context.Context, a *attempt, res *ledger.Result) (done bool, err error) {
-	a.list = piecesOf(&a.whole)
 	if a.barred, err = s.foresee(ctx, &a.whole, a.list); err != nil {
 		return false, err
 	}
@@ -168,6 +175,12 @@ func (s *Store) try(ctx context.Context, a *attempt, res *ledger.Result) (done b
 			return s.turnBack(ctx, a, i, res)
 		}
 	}
+	return s.commit(ctx, a, res)
+}
+
+// commit makes the root of a life say that all parts have been taken. It reports false if
+// somebody has given the life up.
+func (s *Store) commit(ctx context.Context, a *attempt, res *ledger.Result) (done bool, err error) {
 	commit := ledger.Command{ID: a.id, Call: uint64(a.root.life), Steps: slices.Clone(a.whole.Steps), At: a.root.now}
 	for i, p := range a.list {
 		if i == 0 || p.res[0].At > commit.At {
@@ -191,7 +204,7 @@ func (s *Store) try(ctx context.Context, a *attempt, res *ledger.Result) (done b
 // life is over.
 func (s *Store) turnBack(ctx context.Context, a *attempt, i int, res *ledger.Result) (done bool, err error) {
 	status := a.list[i].res[0].Status
-	said, err := s.abort(ctx, a.id, &a.root, a.list[:i])
+	said, err := s.abort(ctx, a.id, &a.root, a.list, i)
 	switch {
 	case err != nil:
 		return false, err
@@ -223,8 +236,9 @@ func (s *Store) look(ctx context.Context, cmd *ledger.Command, p *piece) error {
 	return err
 }
 
-// abort gives a life up, if it is pending, and voids the pieces of it that have been taken.
-func (s *Store) abort(ctx context.Context, id ledger.ID, at *root, taken []*piece) (root, error) {
+// abort gives a life up, if it is pending, and voids the first n of its pieces, which have
+// been taken; or all of them, if others have tried too and may have died.
+func (s *Store) abort(ctx context.Context, id ledger.ID, at *root, list []*piece, n int) (root, error) {
 	said, err := s.askRoot(ctx, s.rootRequest(opAbort, &ledger.Command{ID: id, Call: uint64(at.life)}))
 	if err != nil || said.status == ledger.Replayed {
 		return said, err
@@ -233,7 +247,10 @@ func (s *Store) abort(ctx context.Context, id ledger.ID, at *root, taken []*piec
 	if said.status == ledger.Done {
 		after = s.forget(id, at.life)
 	}
-	s.giveUp(ctx, id, at, taken, after)
+	if said.shared {
+		n = len(list)
+	}
+	s.giveUp(ctx, id, at, list[:n], after)
 	return said, nil
 }
 

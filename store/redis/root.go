@@ -18,6 +18,7 @@ type root struct {
 	life    limit.Micros
 	at      limit.Micros // when it was taken
 	over    bool         // earlier lives were given up
+	shared  bool         // more than one have tried
 	settled bool
 	state   byte
 	steps   []ledger.Step
@@ -59,7 +60,8 @@ func readRoot(r *request) (root, error) {
 		return said, in.err()
 	}
 	said.life, said.at = limit.Micros(read64(in.take(8))), limit.Micros(read64(in.take(8)))
-	said.over = in.take(1)[0] != 0
+	marks := in.take(1)[0]
+	said.over, said.shared = marks&1 != 0, marks&2 != 0
 	if len(in.rest) > 1 {
 		said.state = in.rest[1]
 	}

@@ -23,10 +23,16 @@ local function giveup(key, r)
 	writerecord(key, r, false) -- until its parts have been given back, and FORGET says so
 end
 
--- Begins a life, unless there is one. ended is 1 if those before were given up.
+-- Begins a life, unless there is one. ended is 1 if those before were given up, and 2 more if
+-- somebody has joined.
 local function pend(r, cmd, t)
 	if r and r.released ~= VOIDED then
-		return r.asked == cmd.asked and REPLAYED or CONFLICT, r
+		if r.asked ~= cmd.asked then return CONFLICT, r end
+		if r.released == PENDING and r.ended < 2 then
+			r.ended = r.ended + 2
+			writerecord(cmd.record, r, false)
+		end
+		return REPLAYED, r
 	end
 	local life = max(t, cmd.at, r and r.life + 1 or 0)
 	r = {
@@ -75,6 +81,6 @@ local function root(op, cmd, t)
 		giveup(cmd.record, r)
 	end
 	if not r then return pack('<BB', status, 0) end
-	return pack('<BBi8i8B', status, 2, r.life, r.at, r.ended == 1 and 1 or 0) .. describe(r) .. r.used
+	return pack('<BBi8i8B', status, 2, r.life, r.at, r.ended <= 3 and r.ended or 0) .. describe(r) .. r.used
 end
 
