@@ -46,13 +46,16 @@ func refusedBy(text string, o Options) error {
 	case strings.Contains(text, "SELECT is not allowed"):
 		return errors.New("redis: this is a node of a Cluster, which has database 0 alone; give a URI without a database")
 	case strings.HasPrefix(text, "NOPERM"):
-		return fmt.Errorf("redis: the user of the URI may not do what the store does; grant it ~%s* %s: %s", prefixOf(o), rights, text)
+		return fmt.Errorf("redis: the user of the URI may not do what the store does; grant it ~%s* %s, and for a Cluster %s: %s", prefixOf(o), rights, clusterRights, text)
 	}
 	return fmt.Errorf("redis: the server says: %s", text)
 }
 
-// rights are what a user needs.
-const rights = "+evalsha +eval +hello +scan and the commands get, mget, set, del, getrange, setrange, pexpireat, time, hget, hgetall, hincrby, hdel"
+// What a user needs, and what more where the server is a node of a Cluster.
+const (
+	rights        = "+evalsha +eval +hello +scan +get +mget +set +del +getrange +setrange +pexpireat +time +hget +hgetall +hincrby +hdel"
+	clusterRights = "+cluster|slots +asking"
+)
 
 // explainTLS explains how two sides fail to agree on TLS, if that is what err is about.
 func explainTLS(err error, o Options) string {

@@ -108,23 +108,27 @@ func (s *Store) fly(batch []*request) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.wait)
 	defer cancel()
 	text, err := s.call(ctx, batch)
-	for pause := time.Millisecond; isTryAgain(err) && len(batch) == 1 && wait(ctx, pause); pause *= 2 {
-		text, err = s.call(ctx, batch)
-	}
-	if err == nil {
+	switch {
+	case err == nil:
 		err = split(batch, text)
 		s.refusals.saw(batch[0].now)
-	}
-	if (isFull(err) || isTryAgain(err)) && len(batch) > 1 {
-		// Nothing was done. What gives back may still pass, alone, and so may a request
-		// whose keys have all been moved already.
-		var alone sync.WaitGroup
+	case isFull(err) && len(batch) > 1:
+		// Nothing was written. What gives back may still pass, alone.
 		for i := range batch {
-			alone.Go(func() { s.fly(batch[i : i+1]) })
+			s.fly(batch[i : i+1])
 		}
-		alone.Wait()
+		return
+	case isTryAgain(err):
+		for _, r := range batch {
+			go s.insist(r)
+		}
 		return
 	}
+	s.land(batch, err)
+}
+
+// land answers the requests of a batch.
+func (s *Store) land(batch []*request, err error) {
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = s.late()
 	}
@@ -133,6 +137,22 @@ func (s *Store) fly(batch []*request) {
 			s.orphan(r)
 		}
 	}
+}
+
+// insist sends a request alone whose keys are on their way from one node of a Cluster to
+// another, until all have arrived, and leaves the lane to requests of other keys.
+func (s *Store) insist(r *request) {
+	ctx, cancel := context.WithTimeout(context.Background(), s.wait)
+	defer cancel()
+	alone := []*request{r}
+	text, err := s.call(ctx, alone)
+	for pause := time.Millisecond; isTryAgain(err) && wait(ctx, pause); pause *= 2 {
+		text, err = s.call(ctx, alone)
+	}
+	if err == nil {
+		err = split(alone, text)
+	}
+	s.land(alone, err)
 }
 
 // call sends a script call, and the script itself if the server does not know it.

@@ -138,14 +138,14 @@ func (n *nodes) failure() error {
 	return nil
 }
 
-// slotAt returns a slot that one serves, or false.
-func (n *nodes) slotAt(one *node) (uint16, bool) {
+// serves reports whether one serves any slot.
+func (n *nodes) serves(one *node) bool {
 	for i := range n.slots {
 		if n.slots[i].Load() == one {
-			return uint16(i), true
+			return true
 		}
 	}
-	return 0, false
+	return false
 }
 
 // all are all nodes that are known.
@@ -231,7 +231,7 @@ func (n *nodes) take(found []shard) {
 		}
 	}
 	for addr, one := range n.byAddr {
-		if _, serves := n.slotAt(one); !serves && !here[addr] {
+		if !here[addr] && !n.serves(one) {
 			delete(n.byAddr, addr)
 			time.AfterFunc(closeWait, one.close) // a call may be under way
 		}

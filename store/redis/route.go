@@ -134,26 +134,35 @@ func (s *Store) probeAll(ctx context.Context) (down error) {
 	return down
 }
 
-// probe asks whether a server carries out scripts that write. A node that has no slots any
-// more has nothing to carry out.
+// probe asks whether a server carries out scripts that write. A node in whose place another
+// serves has nothing to carry out.
 func (s *Store) probe(ctx context.Context, n *node) error {
-	key := s.recordKey(anyID())
-	if s.nodes.cluster {
-		s.nodes.refresh(ctx) // another may have taken its place
-		slot, serves := s.nodes.slotAt(n)
-		if !serves {
-			return nil
-		}
-		for slotOf(key) != slot {
-			if s.nodes.of(slotOf(key)) == n {
-				break
-			}
-			key = s.recordKey(anyID())
-		}
+	if !s.nodes.cluster {
+		return s.mark(ctx, n, s.recordKey(anyID()))
 	}
-	mark := &request{keys: []string{key}}
-	mark.parts = []part{{blob: appendCommand(nil, &ledger.Command{Op: ledger.Release}, nil, flagRecord|flagOnce), keys: 1}}
-	said, err := n.run(ctx, s.script, mark.keys, []string{rueidis.BinaryString(mark.parts[0].blob)}, false)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s.nodes.refresh(ctx)
+	go func() { // n may be silent, and another take its place meanwhile
+		for wait(ctx, probeEvery) && s.nodes.serves(n) {
+			s.nodes.refresh(ctx)
+		}
+		cancel()
+	}()
+	key := s.recordKey(anyID())
+	for s.nodes.serves(n) && s.nodes.of(slotOf(key)) != n {
+		key = s.recordKey(anyID())
+	}
+	if err := s.mark(ctx, n, key); s.nodes.serves(n) {
+		return err
+	}
+	return nil
+}
+
+// mark has a server write a mark that nobody needs.
+func (s *Store) mark(ctx context.Context, n *node, key string) error {
+	blob := appendCommand(nil, &ledger.Command{Op: ledger.Release}, nil, flagRecord|flagOnce)
+	said, err := n.run(ctx, s.script, []string{key}, []string{rueidis.BinaryString(blob)}, false)
 	if err != nil {
 		if e, ok := rueidis.IsRedisErr(err); ok && strings.Contains(e.Error(), "READONLY") {
 			n.reconnect(ctx)
@@ -165,5 +174,5 @@ func (s *Store) probe(ctx context.Context, n *node) error {
 	if err != nil {
 		return err
 	}
-	return split([]*request{mark}, text)
+	return split([]*request{{parts: []part{{blob: blob}}}}, text)
 }
