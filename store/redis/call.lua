@@ -11,7 +11,8 @@ end
 local function readcommand(blob, k)
 	local _, flags, n, at, delay, pos = unpack('<BBHi8i8', blob)
 	local cmd = {flags = flags, at = at, delay = delay, steps = {}, brief = flags % 8 >= 4}
-	cmd.root, cmd.part, cmd.over = flags % 32 >= 16, flags % 64 >= 32, flags >= 64
+	cmd.root, cmd.part = flags % 32 >= 16, flags % 64 >= 32
+	if cmd.root then cmd.owner = sub(blob, 13, 20) end
 	if flags % 4 >= 2 then
 		cmd.record, cmd.asked, k, pos = KEYS[k], sub(blob, pos, pos + 7), k + 1, pos + 8
 	end

@@ -163,7 +163,8 @@ local function lives(r, cmd, t)
 	if not r or r.asked == cmd.asked then return r, false end
 	if unpack('<i8', r.asked) > unpack('<i8', cmd.asked) then return r, true end
 	renew(r, cmd.steps)
-	if r.released == 0 then run(cmd.over and VOID or RELEASE, r.steps, t, r.at, '', 0) end
+	local over = unpack('<i8', r.asked) == cmd.at -- and was given up, as the root knows
+	if r.released == 0 then run(over and VOID or RELEASE, r.steps, t, r.at, '', 0) end
 	call('DEL', cmd.record)
 	return nil, false
 end

@@ -65,6 +65,17 @@ func parseName(name string) (k ledger.Key, err error) {
 	return k, err
 }
 
+// parseRecordKey is the inverse of recordKey. It reports false of any other key.
+func (s *Store) parseRecordKey(key string) (id ledger.ID, ok bool) {
+	words := strings.TrimPrefix(key, s.prefix)
+	if len(words) != 2+2*wordLen || words[0] != '{' || words[len(words)-1] != '}' {
+		return id, false
+	}
+	hi, err1 := parseWord(words[1 : 1+wordLen])
+	lo, err2 := parseWord(words[1+wordLen : 1+2*wordLen])
+	return ledger.ID{Hi: hi, Lo: lo}, err1 == nil && err2 == nil
+}
+
 func parseWord(s string) (uint64, error) {
 	var word [8]byte
 	if _, err := base.Strict().Decode(word[:], []byte(s)); err != nil {

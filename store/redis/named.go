@@ -62,22 +62,18 @@ func (s *Store) follow(cmd *ledger.Command, said *root, tell func([]*request, fu
 	if !said.there || said.status == ledger.Conflict {
 		return
 	}
-	after := func() {}
-	if said.state == rootVoided {
-		after = s.forget(cmd.ID, said.life)
-	}
 	whole := ledger.Command{Op: ledger.Settle, Steps: said.steps, Used: said.used}
-	if !said.settled {
+	if !said.settled || said.state == rootVoided {
 		whole = ledger.Command{Op: ledger.Release, Steps: said.steps}
 	}
 	var list []*request
 	for _, p := range piecesOf(&whole) {
 		if what := said.meaning(cmd, p); len(what) > 0 {
-			list = append(list, s.partRequest(cmd.ID, p, said.life, 0, what...))
+			list = append(list, s.partRequest(cmd.ID, p, said.life, what...))
 		}
 	}
-	if len(list) > 0 || said.state == rootVoided && cmd.Op != ledger.Find {
-		tell(list, after)
+	if cmd.Op != ledger.Find {
+		tell(list, s.forget(cmd.ID, said.life))
 	}
 }
 
@@ -93,7 +89,7 @@ func (said *root) meaning(cmd *ledger.Command, p *piece) []ledger.Command {
 		return nil
 	case cmd.Op == ledger.Release && said.settled:
 		return []ledger.Command{p.cmd[0], end}
-	case cmd.Op == ledger.Settle, cmd.Op == ledger.Release:
+	case cmd.Op == ledger.Settle && said.settled, cmd.Op == ledger.Release:
 		return p.cmd[:]
 	case cmd.Op == ledger.Free:
 		end.Op, end.Steps = ledger.Free, nil
@@ -106,6 +102,30 @@ func (said *root) meaning(cmd *ledger.Command, p *piece) []ledger.Command {
 			return []ledger.Command{end}
 		}
 	}
+	return nil
+}
+
+// finish does what a process that has died had yet to do for a root.
+func (s *Store) finish(ctx context.Context, id ledger.ID) error {
+	cmd := ledger.Command{Op: ledger.Find, ID: id}
+	said, err := s.askRoot(ctx, s.rootRequest(cmd.Op, &cmd))
+	if err != nil || !said.there {
+		return err
+	}
+	list := piecesOf(&ledger.Command{Steps: said.steps})
+	switch said.state {
+	case rootPending:
+		_, err = s.abort(ctx, id, &said, list, len(list))
+		return err
+	case rootVoided:
+		s.giveUp(ctx, id, &said, list, s.forget(id, said.life))
+		return nil
+	case rootReleased:
+		cmd.Op = ledger.Release
+	default:
+		cmd.Op = ledger.Settle
+	}
+	s.follow(&cmd, &said, func(list []*request, after func()) { s.bring(ctx, list, after) })
 	return nil
 }
 
@@ -247,7 +267,7 @@ func (s *Store) abort(ctx context.Context, id ledger.ID, at *root, list []*piece
 	if said.status == ledger.Done {
 		after = s.forget(id, at.life)
 	}
-	if said.shared {
+	if said.settled {
 		n = len(list)
 	}
 	s.giveUp(ctx, id, at, list[:n], after)

@@ -89,6 +89,23 @@ func (c *scene) left(want ...int64) {
 	}
 }
 
+// await waits until so many units are left in the cells, as s sees them.
+func (c *scene) await(s *Store, want ...int64) {
+	c.Helper()
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		var left []int64
+		for _, l := range c.apply(s, ledger.Command{Op: ledger.Peek, Steps: c.take.Steps, Levels: true}).Levels {
+			left = append(left, l.Left)
+		}
+		if slices.Equal(left, want) {
+			return
+		}
+		if time.Now().After(deadline) {
+			c.Fatalf("%d are left, want %d", left, want)
+		}
+	}
+}
+
 // begin writes the root or joins it, as far as s has come when something happens.
 func (c *scene) begin(s *Store) *attempt {
 	c.Helper()
@@ -224,8 +241,39 @@ func TestFencing(t *testing.T) {
 		a := c.begin(c.a)
 		a.root.life += 3 * limit.Second // as another server would have said before a failover
 		c.part(c.a, a, 0, ledger.Done)
+		c.lose(group) // so that nobody knows what became of it
 		c.want(ledger.Done, c.b, ledger.Take)
-		c.left(3, 0, 0, 8)
+		c.left(1, 0, 0, 8) // the slot came back; the rest may have been used
+		c.want(ledger.Done, c.b, ledger.Release)
+		c.left(1, 1, 1, 9)
+	})
+	t.Run("P-103 what a process that died leaves half done others finish", func(t *testing.T) {
+		watcher := openFor(t, Options{URI: group.URI(), Wait: 5 * time.Second, Silence: 600 * time.Millisecond})
+		for parts := range 3 {
+			c := fresh(t)
+			dying, err := Open(ctx, Options{URI: group.URI(), Wait: 5 * time.Second, Silence: 600 * time.Millisecond})
+			if err != nil {
+				t.Fatal(err)
+			}
+			a := c.begin(dying) // and takes some parts
+			for i := range parts {
+				c.part(dying, a, i, ledger.Done)
+			}
+			other := fresh(t) // of which it ends the root and tells no part
+			other.want(ledger.Done, dying, ledger.Take)
+			end := ledger.Command{Op: ledger.Release, ID: other.take.ID}
+			if said, err := dying.askRoot(ctx, dying.rootRequest(end.Op, &end)); err != nil || said.status != ledger.Done {
+				t.Fatalf("%+v, %v", said, err)
+			}
+			third := fresh(t) // which it holds: nobody may end that
+			third.want(ledger.Done, dying, ledger.Take)
+			dying.stopRounds()
+			c.await(watcher, 5, 1, 1, 9)
+			other.await(watcher, 3, 1, 1, 9)
+			third.left(3, 0, 0, 8)
+			third.want(ledger.Done, watcher, ledger.Release)
+			dying.Close()
+		}
 	})
 	t.Run("P-078 what was refused is not remembered", func(t *testing.T) {
 		c := fresh(t)
@@ -254,6 +302,14 @@ func keys(t *testing.T, group *redistest.Group) (n int64) {
 	return n
 }
 
+// lose makes the server lose the root, as a failover may.
+func (c *scene) lose(group *redistest.Group) {
+	key := c.a.recordKey(c.take.ID)
+	if got := group.Owner(key).Do("DEL", key); got != ":1" {
+		c.Fatal(got)
+	}
+}
+
 // age makes the root of the scene look as if it had been begun long ago, and returns when.
 func age(t *testing.T, c *scene, group *redistest.Group) limit.Micros {
 	t.Helper()
@@ -268,8 +324,9 @@ func age(t *testing.T, c *scene, group *redistest.Group) limit.Micros {
 	if err != nil {
 		t.Fatal(err)
 	}
-	life := binary.LittleEndian.Uint64([]byte(raw[len(raw)-8:])) - uint64(deadAfter) - 1
-	old := raw[:len(raw)-8] + string(binary.LittleEndian.AppendUint64(nil, life))
+	at := len(raw) - 16 // before the owner, which is last while nothing has been settled
+	life := binary.LittleEndian.Uint64([]byte(raw[at:])) - uint64(deadAfter) - 1
+	old := raw[:at] + string(binary.LittleEndian.AppendUint64(nil, life)) + raw[at+8:]
 	if err := client.Do(context.Background(), client.B().Set().Key(key).Value(old).Build()).Error(); err != nil {
 		t.Fatal(err)
 	}

@@ -226,7 +226,10 @@ func (n *nodes) take(found []shard) {
 				continue
 			}
 			for slot := s.first; slot <= s.last; slot++ {
-				n.slots[slot].Store(one)
+				// Who was asked may not know yet that another has taken a dead node's place.
+				if now := n.slots[slot].Load(); !one.breaker.isOpen() || now.breaker.isOpen() {
+					n.slots[slot].Store(one)
+				}
 			}
 		}
 	}

@@ -150,7 +150,7 @@ func (s *Store) sweep(ctx context.Context, name, count string) error {
 			if cursor, found, err = s.heldBy(ctx, n, string(id), cursor); err != nil {
 				return err
 			}
-			if err := s.voidAll(ctx, found); err != nil {
+			if err := s.endAll(ctx, found); err != nil {
 				return err
 			}
 			if given += len(found); cursor == first {
@@ -168,8 +168,13 @@ func (s *Store) sweep(ctx context.Context, name, count string) error {
 // heldBy returns the keys of an owner's records in one portion of a server's keys, and
 // where the next begins.
 func (s *Store) heldBy(ctx context.Context, n *node, id, cursor string) (next string, keys []string, err error) {
-	pattern := s.prefix + "{" + strings.Repeat("?", wordLen) + "}" + strings.Repeat("?", 2*wordLen)
-	said, err := n.run(ctx, s.owner.find, nil, []string{cursor, pattern, id, rueidis.BinaryString(append64(nil, ownRecord))}, false)
+	word, rootLen := strings.Repeat("?", wordLen), 0
+	pattern := s.prefix + "{" + word + "}" + word + word
+	if s.nodes.cluster {
+		pattern, rootLen = s.prefix+"{"+word+"*", len(s.recordKey(ledger.ID{}))
+	}
+	own := rueidis.BinaryString(append64(nil, ownRecord))
+	said, err := n.run(ctx, s.owner.find, nil, []string{cursor, pattern, id, own, strconv.Itoa(rootLen)}, false)
 	if err != nil {
 		return "", nil, err
 	}
@@ -186,11 +191,17 @@ func (s *Store) heldBy(ctx context.Context, n *node, id, cursor string) (next st
 // ownRecord stands in a record in place of its end, if it is a Store's own.
 const ownRecord = -1
 
-// voidAll gives back what the records of these keys hold.
-func (s *Store) voidAll(ctx context.Context, keys []string) error {
+// endAll gives back what the records of these keys hold, and finishes the roots among them.
+func (s *Store) endAll(ctx context.Context, keys []string) error {
 	blob := appendCommand(nil, &ledger.Command{Op: ledger.Void}, nil, flagRecord|flagBrief)
 	var all []*request
 	for _, key := range keys {
+		if id, ok := s.parseRecordKey(key); ok {
+			if err := s.finish(ctx, id); err != nil {
+				return err
+			}
+			continue
+		}
 		all = append(all, &request{keys: []string{key}, parts: []part{{blob: blob, keys: 1}}})
 	}
 	for batch := range s.batches(all) {

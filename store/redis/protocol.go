@@ -20,7 +20,6 @@ const (
 	flagOnce               // the record only marks that the command has arrived
 	flagRoot               // the record is a root; the steps bring the names of their cells
 	flagPart               // the record is a part; Call is the life of its grant
-	flagOver               // what there is of earlier lives was given up
 )
 
 const (

@@ -38,7 +38,7 @@ end
 
 -- Writes r, to be forgotten after ttl milliseconds; false is never, nil as before.
 local function writerecord(key, r, ttl)
-	local raw = r.asked .. pack('<i8i8', r.at, r.ended) .. describe(r) .. (r.life and pack('<i8', r.life) or '') .. r.used
+	local raw = r.asked .. pack('<i8i8', r.at, r.ended) .. describe(r) .. (r.life and pack('<i8', r.life) .. r.owner or '') .. r.used
 	if ttl then
 		call('SET', key, raw, 'PX', ttl)
 	elseif ttl == false then

@@ -17,9 +17,8 @@ type root struct {
 	there   bool
 	life    limit.Micros
 	at      limit.Micros // when it was taken
-	over    bool         // earlier lives were given up
-	shared  bool         // more than one have tried
-	settled bool
+	before  limit.Micros // the life before it, if that was given up
+	settled bool         // or, of one that has not been committed, tried by several
 	state   byte
 	steps   []ledger.Step
 	used    []int64
@@ -37,6 +36,7 @@ const (
 func (s *Store) rootRequest(op ledger.Op, cmd *ledger.Command) *request {
 	own := *cmd
 	own.Op, own.Levels = op, false
+	own.Delay, own.Watch = limit.Micros(s.owner.id), limit.Micros(s.owner.id)
 	r := s.newRequest(nil, question{})
 	again := op == ledger.Release || op == ledger.Free || op == ledger.Void || op == opForget
 	s.writeAbout(r, &own, s.recordKey(cmd.ID), flagRoot, again)
@@ -60,8 +60,7 @@ func readRoot(r *request) (root, error) {
 		return said, in.err()
 	}
 	said.life, said.at = limit.Micros(read64(in.take(8))), limit.Micros(read64(in.take(8)))
-	marks := in.take(1)[0]
-	said.over, said.shared = marks&1 != 0, marks&2 != 0
+	said.before = limit.Micros(read64(in.take(8)))
 	if len(in.rest) > 1 {
 		said.state = in.rest[1]
 	}
@@ -98,7 +97,7 @@ func (s *Store) carry(ctx context.Context, r *request) error {
 }
 
 // partRequest writes commands about the part of a grant in the slot of p down.
-func (s *Store) partRequest(id ledger.ID, p *piece, life limit.Micros, flags byte, cmds ...ledger.Command) *request {
+func (s *Store) partRequest(id ledger.ID, p *piece, life limit.Micros, cmds ...ledger.Command) *request {
 	r := s.newRequest(nil, question{})
 	key := s.besideKey(groupOf(p.cmd[0].Steps), id)
 	for i := range cmds {
@@ -107,7 +106,7 @@ func (s *Store) partRequest(id ledger.ID, p *piece, life limit.Micros, flags byt
 		if cmd.Op == ledger.Peek {
 			s.writeAbout(r, cmd, "", 0, false)
 		} else {
-			s.writeAbout(r, cmd, key, flagPart|flags, cmd.Op != ledger.Take)
+			s.writeAbout(r, cmd, key, flagPart, cmd.Op != ledger.Take)
 		}
 	}
 	return r
@@ -115,12 +114,9 @@ func (s *Store) partRequest(id ledger.ID, p *piece, life limit.Micros, flags byt
 
 // askPart takes the part of a grant in the slot of p.
 func (s *Store) askPart(ctx context.Context, id ledger.ID, p *piece, said *root) error {
-	flags := byte(0)
-	if said.over {
-		flags = flagOver
-	}
 	cmd, res := &p.cmd[0], &p.res[0]
-	r := s.partRequest(id, p, said.life, flags, *cmd)
+	cmd.At = said.before
+	r := s.partRequest(id, p, said.life, *cmd)
 	if err := s.carry(ctx, r); err != nil {
 		if isFull(err) {
 			res.Start(0)
@@ -189,12 +185,12 @@ func (s *Store) bring(ctx context.Context, list []*request, after func()) (at li
 // voids are the requests that undo what a life has taken.
 func (s *Store) voids(id ledger.ID, list []*piece, life limit.Micros) (all []*request) {
 	for _, p := range list {
-		all = append(all, s.partRequest(id, p, life, 0, ledger.Command{Op: ledger.Void, Steps: p.cmd[0].Steps}))
+		all = append(all, s.partRequest(id, p, life, ledger.Command{Op: ledger.Void, Steps: p.cmd[0].Steps}))
 	}
 	return all
 }
 
-// forget returns what makes the root of a life that was given up be forgotten.
+// forget returns what tells the root that the parts of a life are in line with it.
 func (s *Store) forget(id ledger.ID, life limit.Micros) func() {
 	return func() { s.outbox.put(s, s.rootRequest(opForget, &ledger.Command{ID: id, Call: uint64(life)})) }
 }

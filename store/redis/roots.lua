@@ -9,12 +9,15 @@
 -- larger number, which stands in the root and in each part: what is late of an earlier life
 -- changes nothing of a later one.
 
+-- owner is the process that has yet to bring the parts in line; if it dies, others do.
+
 local PENDING = 2 -- in place of released: not every part has been taken yet
 local COMMIT, ABORT, FORGET = 11, 12, 13
+local NOBODY = pack('<i8', 0)
 
 local function readroot(key)
 	local r = readrecord(key)
-	if r then r.life, r.used = unpack('<i8', r.used), sub(r.used, 9) end
+	if r then r.life, r.owner, r.used = unpack('<i8', r.used), sub(r.used, 9, 16), sub(r.used, 17) end
 	return r
 end
 
@@ -23,39 +26,42 @@ local function giveup(key, r)
 	writerecord(key, r, false) -- until its parts have been given back, and FORGET says so
 end
 
--- Begins a life, unless there is one. ended is 1 if those before were given up, and 2 more if
--- somebody has joined.
+-- Begins a life, unless there is one. ended is the life before it, if that was given up; settled
+-- is 1 once somebody has joined.
 local function pend(r, cmd, t)
 	if r and r.released ~= VOIDED then
 		if r.asked ~= cmd.asked then return CONFLICT, r end
-		if r.released == PENDING and r.ended < 2 then
-			r.ended = r.ended + 2
+		if r.released == PENDING and r.settled == 0 then
+			r.settled = 1
 			writerecord(cmd.record, r, false)
 		end
 		return REPLAYED, r
 	end
 	local life = max(t, cmd.at, r and r.life + 1 or 0)
 	r = {
-		asked = cmd.asked, at = t, ended = r and 1 or 0, settled = 0, released = PENDING,
-		steps = cmd.steps, used = '', life = life,
+		asked = cmd.asked, at = t, ended = r and r.life or 0, settled = 0, released = PENDING,
+		steps = cmd.steps, used = '', life = life, owner = cmd.owner,
 	}
 	writerecord(cmd.record, r, false)
 	return DONE, r
 end
 
--- Ends the pending state of a life, or forgets a life that was given up.
+-- Ends the pending state of a life; or notes that its parts are in line with it, and forgets
+-- one that was given up.
 local function resolve(op, r, cmd)
 	if not r or r.life ~= unpack('<i8', cmd.asked) then return UNKNOWN end
 	if op == FORGET then
-		if r.released == VOIDED then call('DEL', cmd.record) end
+		r.owner = NOBODY
+		if r.released == VOIDED then call('DEL', cmd.record) else writerecord(cmd.record, r) end
 		return DONE
 	end
 	if r.released == VOIDED then return op == ABORT and DONE or UNKNOWN end
 	if r.released ~= PENDING then return REPLAYED end
 	if op == ABORT then
+		r.owner = cmd.owner
 		giveup(cmd.record, r)
 	else
-		r.released, r.at, r.steps = 0, cmd.at, cmd.steps
+		r.released, r.settled, r.at, r.steps, r.owner = 0, 0, cmd.at, cmd.steps, NOBODY
 		writerecord(cmd.record, r, false)
 	end
 	return DONE
@@ -65,6 +71,7 @@ end
 local function follow(op, r, cmd, t)
 	local status = begin(op, r, cmd)
 	if status then return status end
+	r.owner = cmd.owner
 	if op == VOID then giveup(cmd.record, r) else finish(op, r, cmd, t) end
 	return DONE
 end
@@ -78,9 +85,10 @@ local function root(op, cmd, t)
 	elseif not r or r.released ~= PENDING then
 		status = follow(op, r, cmd, t)
 	elseif op == VOID or op == RELEASE then
+		r.owner = cmd.owner
 		giveup(cmd.record, r)
 	end
 	if not r then return pack('<BB', status, 0) end
-	return pack('<BBi8i8B', status, 2, r.life, r.at, r.ended <= 3 and r.ended or 0) .. describe(r) .. r.used
+	return pack('<BBi8i8i8', status, 2, r.life, r.at, r.released == 1 and 0 or r.ended) .. describe(r) .. r.used
 end
 
