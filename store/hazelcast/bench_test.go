@@ -39,7 +39,7 @@ func BenchmarkDecisions(b *testing.B) {
 				})
 			})
 			b.Run(name+"/floor", func(b *testing.B) {
-				m := raw(b, member)
+				m := rawMap(b, member, options(member).Map)
 				value := make([]byte, 64)
 				share(b, callers, func(r *rand.Rand) error {
 					return locked(m, fmt.Sprint(r.Uint64N(keys)), value)
@@ -49,8 +49,8 @@ func BenchmarkDecisions(b *testing.B) {
 	}
 }
 
-// raw returns a map of the cluster of m.
-func raw(t testing.TB, m *hazelcasttest.Member) *client.Map {
+// rawMap returns a map of the cluster of m.
+func rawMap(t testing.TB, m *hazelcasttest.Member, name string) *client.Map {
 	t.Helper()
 	var c client.Config
 	c.Cluster.Name = m.Cluster
@@ -62,7 +62,7 @@ func raw(t testing.TB, m *hazelcasttest.Member) *client.Map {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Shutdown(ctx) })
-	books, err := conn.GetMap(ctx, options(m).Map)
+	books, err := conn.GetMap(ctx, name)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -72,7 +72,7 @@ func (s *Store) sweepUp() {
 		}
 		if time.Now().After(next) {
 			next = time.Now().Add(sweepEvery/2 + rand.N(sweepEvery))
-			s.sweepMap()
+			s.sweepMapAt(s.clock.now())
 		}
 	}
 }
@@ -82,9 +82,9 @@ func (s *Store) remove(key string, raw []byte) {
 	_, _ = ask(s, func(ctx context.Context) (bool, error) { return s.books.RemoveIfSame(ctx, key, raw) })
 }
 
-// sweepMap removes every cell and record of the map that has been useless for long, and
-// ends what a process that died has left half done.
-func (s *Store) sweepMap() {
+// sweepMapAt removes every cell and record of the map that has been useless for long at
+// time now, and ends what a process that died has left half done.
+func (s *Store) sweepMapAt(now limit.Micros) {
 	ctx, cancel := context.WithTimeout(s.ctx, leftFor)
 	defer cancel()
 	keys, err := s.keys(ctx, "%")
@@ -92,7 +92,6 @@ func (s *Store) sweepMap() {
 		n := min(len(keys), scanPortion)
 		var found map[string]*entry
 		found, err = s.look(ctx, keys[:n])
-		now := s.clock.now()
 		for key, e := range found {
 			if w := e.value.writers; len(w) > 0 && now-w[0].at < limit.MicrosOf(leftFor) {
 				continue

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	hazelcast "github.com/hazelcast/hazelcast-go-client"
@@ -47,14 +49,26 @@ func (o *Options) complete() error {
 	return nil
 }
 
-// quiet is the client's logger: the breaker tells what a person has to know.
-type quiet struct{}
+// A listener is the client's logger. It keeps silent, since the breaker tells what a
+// person has to know, but hears why no member could be reached at the start: the client
+// itself would try again without a word.
+type listener struct {
+	failed  func(error)
+	started atomic.Bool
+}
 
-func (quiet) Log(logger.Weight, func() string) {}
+func (l *listener) Log(weight logger.Weight, message func() string) {
+	if weight != logger.WeightDebug || l.started.Load() {
+		return
+	}
+	if _, why, ok := strings.Cut(message(), "error connecting to cluster, attempt 1: "); ok {
+		l.failed(errors.New(why))
+	}
+}
 
 // config is how the client speaks to the cluster. It repeats nothing by itself that may
 // have been carried out.
-func (o *Options) config() hazelcast.Config {
+func (o *Options) config(l *listener) hazelcast.Config {
 	var c hazelcast.Config
 	c.ClientName = "sluice"
 	c.Cluster.Name = o.Cluster
@@ -66,9 +80,13 @@ func (o *Options) config() hazelcast.Config {
 	c.Cluster.ConnectionStrategy.Retry.MaxBackoff = types.Duration(500 * time.Millisecond)
 	if o.TLS != nil {
 		c.Cluster.Network.SSL.Enabled = true
-		c.Cluster.Network.SSL.SetTLSConfig(o.TLS)
+		config := o.TLS.Clone()
+		if config.ServerName == "" {
+			config.ServerName, _, _ = net.SplitHostPort(o.Addresses[0])
+		}
+		c.Cluster.Network.SSL.SetTLSConfig(config)
 	}
-	c.Logger.CustomLogger = quiet{}
+	c.Logger.CustomLogger = l
 	c.FlakeIDGenerators = map[string]hazelcast.FlakeIDGeneratorConfig{
 		o.Map: {PrefetchCount: 1, PrefetchExpiry: types.Duration(time.Hour)}, // each number is asked for
 	}
@@ -77,9 +95,16 @@ func (o *Options) config() hazelcast.Config {
 
 // connect connects to the cluster and tries it out.
 func (s *Store) connect(ctx context.Context, o Options) (err error) {
-	if s.client, err = hazelcast.StartNewClientWithConfig(ctx, o.config()); err != nil {
+	trying, failed := context.WithCancelCause(ctx)
+	defer failed(nil)
+	l := &listener{failed: failed}
+	if s.client, err = hazelcast.StartNewClientWithConfig(trying, o.config(l)); err != nil {
+		if cause := context.Cause(trying); cause != nil {
+			return cause
+		}
 		return err
 	}
+	l.started.Store(true)
 	if s.books, err = s.client.GetMap(ctx, o.Map); err != nil {
 		return err
 	}
@@ -132,10 +157,14 @@ func explain(err error, o Options) error {
 	switch {
 	case strings.HasPrefix(text, "hazelcast: "):
 		return err
-	case errors.Is(err, hzerrors.ErrAuthentication), strings.Contains(text, "authentication"), strings.Contains(text, "Authentication"):
+	case strings.Contains(text, "invalid credentials"), errors.Is(err, hzerrors.ErrAuthentication):
 		return fmt.Errorf("hazelcast: the cluster at %s refuses us: its name is not %q, or the user or the password is wrong", where, o.Cluster)
+	case strings.Contains(text, "connection refused"):
+		return fmt.Errorf("hazelcast: nobody listens at %s; is the member running, and the port right?", where)
+	case strings.HasSuffix(text, "EOF"), strings.Contains(text, "connection reset"):
+		return fmt.Errorf("hazelcast: the member at %s breaks off; is it one of Hazelcast, and do both sides want TLS or neither?", where)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, hzerrors.ErrTimeout):
-		return fmt.Errorf("hazelcast: no member answers at %s within %v; is the cluster running, its name %q, and do both sides want TLS or neither?", where, startWait, o.Cluster)
+		return fmt.Errorf("hazelcast: no member answers at %s within %v; is it a member of Hazelcast, and do both sides want TLS or neither?", where, startWait)
 	}
-	return fmt.Errorf("hazelcast: no connection to %s: %w", where, err)
+	return fmt.Errorf("hazelcast: no connection to %s: %s", where, strings.ReplaceAll(text, "\n", " "))
 }

@@ -39,8 +39,8 @@ func (d *desk) submit(r *request) bool {
 	return true
 }
 
-// place finds the pass for r, with mu held.
-func (d *desk) place(r *request) {
+// place finds the pass for r, with mu held. It returns the pass if it has not begun.
+func (d *desk) place(r *request) *pass {
 	var into *pass
 	for _, k := range r.keys {
 		switch f := d.slots[k].forming; {
@@ -54,7 +54,7 @@ func (d *desk) place(r *request) {
 	switch {
 	case into != nil && into.full():
 		into.after = append(into.after, r)
-		return
+		return into
 	case into == nil:
 		into = &pass{}
 	}
@@ -70,7 +70,9 @@ func (d *desk) place(r *request) {
 	}
 	if into.blocked == 0 {
 		d.start(into)
+		return nil
 	}
+	return into
 }
 
 // full says that p takes no further request: those that come wait behind it, in order.
@@ -91,7 +93,8 @@ func (d *desk) merge(a, b *pass) *pass {
 	return a
 }
 
-// start lets p begin, and forms the next pass of what waited behind it.
+// start lets p begin, and forms the next pass of what waited behind it. What does not go
+// into that one waits behind it in its turn.
 func (d *desk) start(p *pass) {
 	for _, k := range p.keys {
 		d.slots[k] = slot{running: p}
@@ -101,8 +104,16 @@ func (d *desk) start(p *pass) {
 	p.after = nil
 	d.idle.Add(1)
 	go d.run(p)
-	for _, r := range after {
-		d.place(r)
+	for len(after) > 0 {
+		n := min(len(after), maxTogether)
+		var behind *pass
+		for _, r := range after[:n] {
+			behind = d.place(r)
+		}
+		if after = after[n:]; behind != nil {
+			behind.after = append(behind.after, after...)
+			return
+		}
 	}
 }
 

@@ -62,7 +62,8 @@ type Options struct {
 	Cluster string
 	// User and Password are for a cluster that asks for them.
 	User, Password string
-	// TLS is how to speak TLS. Nil is not to.
+	// TLS is how to speak TLS. Nil is not to. Its ServerName is what the certificate of
+	// every member is for; empty is the host of the first address.
 	TLS *tls.Config
 	// Map is the map that keeps the books: at most 64 letters, digits and any of -_.: in
 	// ASCII. Empty is "sluice".

@@ -20,7 +20,7 @@ func (s *Store) readAll(keys []string) (map[string]*entry, error) {
 	asked := make([]any, len(keys))
 	for i, k := range keys {
 		asked[i] = k
-		found[k] = &entry{value: &value{}}
+		found[k] = &entry{value: &value{}, asked: time.Now()}
 	}
 	for {
 		answer, err := ask(s, func(ctx context.Context) (map[string]any, error) { return s.getAll(ctx, asked) })
@@ -76,34 +76,46 @@ func (e *entry) fill(raw any) (err error) {
 	return err
 }
 
-// set makes next the value of key if the map still has that of e, and notes it in e. If
-// the answer is lost it asks until it is known whether that was done: nothing is done
+// set makes next the value of key if the map still has that of e. It notes in e what the
+// map has then. If the answer is lost it asks until it is known whether that was done: nothing is done
 // twice, since a value never comes back. It fails if the store is closed.
 func (s *Store) set(key string, e *entry, next *value) (won bool, err error) {
 	raw := next.encode()
 	for {
-		won, err = ask(s, func(ctx context.Context) (bool, error) { return s.swap(ctx, key, e.raw, raw, next) })
-		if err == nil && won {
+		if e.raw == nil && time.Since(e.asked) > leftFor/2 {
+			// There was nothing, long ago. What was there since may have been swept up.
+			return false, s.reread(key, e)
+		}
+		was, err := ask(s, func(ctx context.Context) (any, error) { return s.swap(ctx, key, e.raw, raw, next) })
+		if err == nil && was == nil {
 			break
 		}
-		if err != nil {
-			if err := s.pause(); err != nil {
-				return false, err
+		now := entry{value: &value{}, asked: time.Now()}
+		switch {
+		case err != nil:
+			if closed := s.pause(); closed != nil {
+				return false, closed
 			}
-		}
-		var now entry
-		if err := s.reread(key, &now); err != nil {
-			return false, err
+			fallthrough
+		case was == another:
+			if unread := s.reread(key, &now); unread != nil {
+				return false, unread
+			}
+		default:
+			if bad := now.fill(was); bad != nil {
+				return false, bad
+			}
 		}
 		if bytes.Equal(now.raw, raw) || now.bears(e, next) {
 			break
 		}
 		if err == nil || !bytes.Equal(now.raw, e.raw) {
+			*e = now
 			return false, nil
 		}
 	}
 	timed := e.raw == nil && next.life(s.retention) > 0
-	*e = entry{raw: raw, value: next}
+	*e = entry{raw: raw, value: next, asked: time.Now()}
 	if !timed {
 		s.keepFor(key, e)
 	}
@@ -117,19 +129,23 @@ func (now *entry) bears(e *entry, next *value) bool {
 	return next.intent == nil && len(w) > 0 && now.value.last(w[0].process) == w[0].pass && e.value.last(w[0].process) != w[0].pass
 }
 
-// swap asks the map once.
-func (s *Store) swap(ctx context.Context, key string, old, raw []byte, next *value) (bool, error) {
+// another stands for a value of the map that is not the one expected.
+const another = false
+
+// swap asks the map once. It returns nil if that was done, and otherwise the value that
+// the map has, or another if it does not say.
+func (s *Store) swap(ctx context.Context, key string, old, raw []byte, next *value) (was any, err error) {
 	if old != nil {
-		return s.books.ReplaceIfSame(ctx, key, old, raw)
+		same, err := s.books.ReplaceIfSame(ctx, key, old, raw)
+		if same {
+			return nil, err
+		}
+		return another, err
 	}
-	var was any
-	var err error
 	if ttl := ttlOf(next.life(s.retention)); ttl > 0 {
-		was, err = s.books.PutIfAbsentWithTTL(ctx, key, raw, ttl)
-	} else {
-		was, err = s.books.PutIfAbsent(ctx, key, raw)
+		return s.books.PutIfAbsentWithTTL(ctx, key, raw, ttl)
 	}
-	return was == nil, err
+	return s.books.PutIfAbsent(ctx, key, raw)
 }
 
 // keepFor sees to it that the map does not keep e for ever, as it keeps all that replaces

@@ -1,6 +1,7 @@
 package hazelcast
 
 import (
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -23,7 +24,8 @@ type pass struct {
 type entry struct {
 	raw    []byte // as the map has it; nil if it has none
 	value  *value
-	cached bool // it is what this process wrote last, and may be out of date
+	cached bool      // it was not read, but remembered or guessed, and may not be so
+	asked  time.Time // when it was read, or guessed that there is none
 }
 
 // A change is what a pass makes of one key.
@@ -69,7 +71,9 @@ func (s *Store) run(p *pass) {
 			again = left
 			break
 		}
-		clear(entries)
+		if end == stale || len(p.keys) > 1 {
+			clear(entries) // else it is what the map has now
+		}
 	}
 	s.cache.keep(entries)
 	s.desk.end(p, again)
@@ -172,12 +176,20 @@ func (s *Store) answer(requests []*request, err error) {
 	}
 }
 
-// load reads the values of the keys of p that are not in entries, or remembers them.
-// Nothing that another process has left half done is left in them.
-func (s *Store) load(p *pass, entries map[string]*entry, remember bool) error {
+// load sees to it that entries has all keys of p: it remembers them, guesses, or reads
+// them. Nothing that another process has left half done is left in what was read.
+func (s *Store) load(p *pass, entries map[string]*entry, guess bool) error {
 	var ask []string
 	for _, key := range p.keys {
-		if e := s.cache.get(key); e != nil && remember {
+		if _, known := entries[key]; known {
+			continue
+		}
+		e := s.cache.get(key)
+		if e == nil && (len(p.keys) == 1 || isRecord(key)) {
+			// Most likely there is nothing. If there is, writing tells as fast as reading.
+			e = &entry{value: &value{}, cached: true, asked: time.Now()}
+		}
+		if e != nil && guess {
 			entries[key] = e
 		} else {
 			ask = append(ask, key)
@@ -187,7 +199,11 @@ func (s *Store) load(p *pass, entries map[string]*entry, remember bool) error {
 	if err != nil {
 		return err
 	}
-	for key, e := range found {
+	maps.Copy(entries, found)
+	for key, e := range entries {
+		if e.cached {
+			continue
+		}
 		if err := s.settle(key, e); err != nil {
 			return err
 		}
@@ -197,7 +213,6 @@ func (s *Store) load(p *pass, entries map[string]*entry, remember bool) error {
 			}
 		}
 		e.value.mark = nil // nothing is left of it
-		entries[key] = e
 	}
 	return nil
 }

@@ -235,14 +235,23 @@ func (r *reader) word() uint64 { return binary.LittleEndian.Uint64(r.take(8)) }
 
 func (r *reader) uvarint() uint64 {
 	v, n := binary.Uvarint(r.rest)
-	r.take(max(n, 1))
+	r.skip(n)
 	return v
 }
 
 func (r *reader) varint() int64 {
 	v, n := binary.Varint(r.rest)
-	r.take(max(n, 1))
+	r.skip(n)
 	return v
+}
+
+// skip goes on behind a number of n bytes, of which there is none if n is not positive.
+func (r *reader) skip(n int) {
+	if n <= 0 {
+		r.bad, r.rest = true, nil
+		return
+	}
+	r.rest = r.rest[n:]
 }
 
 // count reads the number of things that follow, each of which takes a byte at least.
