@@ -35,6 +35,7 @@ func (x *exchange) run() (*http.Response, *dialect.Fault) {
 		return nil, x.refusal(err)
 	}
 	x.whole = charge
+	x.s.flights.add(x)
 	var last *attempt
 	for {
 		a, err := x.next()
@@ -170,10 +171,8 @@ func (x *exchange) admitAt(at *place, admit func(sluice.Call) (*charge, error)) 
 	if err != nil {
 		return nil, &brokenError{at.provider.Name}
 	}
-	call := x.call(KindAttempt, at.provider.accounting.reserve(&x.expect, &x.model.Price))
-	call.Provider, call.Model, call.Credential = at.provider.Name, at.model, at.key.ID
 	began := time.Now()
-	c, err := admit(call)
+	c, err := admit(x.attemptCall(at))
 	if err != nil {
 		report(errNeutral)
 		return nil, err
@@ -182,8 +181,16 @@ func (x *exchange) admitAt(at *place, admit func(sluice.Call) (*charge, error)) 
 		x.failovers++
 	}
 	x.last = at
+	x.show(at)
 	return &attempt{x: x, at: at.candidate, charge: c, report: report, began: time.Now(), waited: time.Since(began),
 		levels: c.admission.Levels()}, nil
+}
+
+// attemptCall is an attempt at one place, for rules to match.
+func (x *exchange) attemptCall(at *place) sluice.Call {
+	call := x.call(KindAttempt, at.provider.accounting.reserve(&x.expect, &x.model.Price))
+	call.Provider, call.Model, call.Credential = at.provider.Name, at.model, at.key.ID
+	return call
 }
 
 // try admits a call if that needs no waiting.

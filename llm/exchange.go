@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/sluicegate/sluice"
@@ -33,6 +34,10 @@ type exchange struct {
 	tries     int
 	failovers int
 	refused   sluice.Reason
+
+	shown sync.Mutex // of what follows
+	at    *place     // where it was sent last
+	sent  int
 }
 
 // A place is a candidate, and until when it is not to be asked.
@@ -199,6 +204,7 @@ func (x *exchange) close(status int, used *dialect.Usage) {
 		cost = fair.settle(used, &x.model.Price)
 	}
 	x.whole.close(cost)
+	x.s.flights.remove(x)
 	if f := x.s.Observer.Answered; f != nil {
 		f(Answered{Dialect: x.route.Dialect, Operation: x.route.Operation, Status: status, Refused: x.refused,
 			Attempts: x.tries, Failovers: x.failovers, Client: clientRetries(x.r), Took: time.Since(x.began)})

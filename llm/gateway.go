@@ -21,6 +21,7 @@ type settings struct {
 	control   *sluice.Controller
 	providers map[string]*provider
 	backoff   upstream.Backoff
+	flights   *flights
 }
 
 // New returns a Gateway whose calls c decides about. It reports everything that is wrong
@@ -50,7 +51,10 @@ func newSettings(c *sluice.Controller, o Options, before *settings) (*settings, 
 			o.Base = before.Base
 		}
 	}
-	s := &settings{Options: o.withDefaults(), control: c, providers: map[string]*provider{}}
+	s := &settings{Options: o.withDefaults(), control: c, providers: map[string]*provider{}, flights: &flights{}}
+	if before != nil {
+		s.flights = before.flights
+	}
 	for i := range s.Providers {
 		p := newProvider(&s.Providers[i])
 		if before != nil && before.providers[p.Name] != nil {

@@ -41,6 +41,9 @@ func newProvider(p *Provider) *provider {
 	return q
 }
 
+// broken reports whether the provider is left alone for its failures.
+func (p *provider) broken() bool { return p.breaker.State() == gobreaker.StateOpen }
+
 // A candidate is a place to which a request may be sent: a target and a credential of it.
 // An empty Key is the client's own.
 type candidate struct {
