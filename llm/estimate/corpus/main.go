@@ -33,7 +33,7 @@ const pieceSize = 700
 func main() {
 	log.SetFlags(0)
 	tiktoken.SetBpeLoader(loader.NewOfflineLoader())
-	for _, set := range []string{"held-out"} {
+	for _, set := range []string{"tuning", "held-out"} {
 		if err := count(filepath.Join("..", "testdata", set)); err != nil {
 			log.Fatal("corpus: ", err)
 		}
