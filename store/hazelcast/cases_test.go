@@ -3,8 +3,10 @@ package hazelcast_test
 import (
 	"bytes"
 	"context"
+	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -106,6 +108,30 @@ func TestPublicCases(t *testing.T) {
 		wg.Wait()
 		if passed != 500 {
 			t.Errorf("%d passed", passed)
+		}
+	})
+	t.Run("what was taken for a caller that has left is given back", func(t *testing.T) {
+		s := open(t, options(member))
+		defer s.Close()
+		slot, other := cell(1, limit.Slots(1<<40)), cell(2, limit.Window(1<<30, limit.Day))
+		var told atomic.Int64
+		var wg sync.WaitGroup
+		for range 16 {
+			wg.Go(func() {
+				for range 100 {
+					ctx, cancel := context.WithTimeout(context.Background(), rand.N(time.Millisecond))
+					res := make([]ledger.Result, 1)
+					err := s.Apply(ctx, []ledger.Command{{Steps: []ledger.Step{slot, other}}}, res)
+					cancel()
+					if err == nil && res[0].Status == ledger.Done {
+						told.Add(1)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		for _, step := range []ledger.Step{slot, other} {
+			eventually(t, 5*time.Second, "what was told is not what is used", func() bool { return used(t, s, step) == told.Load() })
 		}
 	})
 }

@@ -146,6 +146,8 @@ func (s *Store) orphan(r *request) {
 	if len(gone) > 0 {
 		void := newRequest(gone)
 		void.leave()
-		s.desk.submit(void)
+		if !s.desk.submit(void) && !s.closed.Load() {
+			s.log.Error("hazelcast: too much waits to be given back; units stay taken", "bound", maxQueued)
+		}
 	}
 }
