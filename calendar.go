@@ -31,6 +31,15 @@ type Calendar struct {
 	In *time.Location
 }
 
+// String says the period in words: "month in Europe/Berlin".
+func (c *Calendar) String() string {
+	name := map[Period]string{Daily: "day", Weekly: "week", Monthly: "month"}[c.Every]
+	if c.In == nil {
+		return name + " in UTC"
+	}
+	return name + " in " + c.In.String()
+}
+
 // span is a time that no period is longer than: what was taken in one does not come back
 // within it.
 func (p Period) span() limit.Micros {

@@ -79,7 +79,7 @@ func (d *Decision) explain(r *rule, call *Call) RuleExplanation {
 		if at.rule != r {
 			continue
 		}
-		l := LimitExplanation{Text: at.limit.String(), Cost: d.steps[i].N, Lease: at.limit.lease}
+		l := LimitExplanation{Text: r.textOf(at.limit), Cost: d.steps[i].N, Lease: at.limit.lease}
 		if i < len(d.levels) {
 			l.Level = d.levels[i]
 			x.Refused = x.Refused || l.Level.Refused
@@ -91,6 +91,14 @@ func (d *Decision) explain(r *rule, call *Call) RuleExplanation {
 		x.Refused = missing == MissingDeny
 	}
 	return x
+}
+
+// textOf is a limit of r in words.
+func (r *rule) textOf(l *ruleLimit) string {
+	if r.Calendar != nil {
+		return fmt.Sprintf("%d each %s", l.Max, r.Calendar)
+	}
+	return l.String()
 }
 
 // why reports whether r is about call, and which selector decided it.

@@ -207,7 +207,7 @@ func ruleLines(p *sluice.Policy, leases bool) []ruleLine {
 			l.GroupBy = append(l.GroupBy, d.String())
 		}
 		for _, lim := range r.Limits {
-			l.Limits = append(l.Limits, limitText(lim))
+			l.Limits = append(l.Limits, limitText(r.Calendar, lim))
 		}
 		if leases {
 			for _, lease := range r.Leases() {
@@ -251,9 +251,13 @@ func (l ruleLine) crash() string {
 	return "keeps it"
 }
 
-func limitText(l sluice.Limit) string {
-	if l.Unit == "" || l.Unit == sluice.Calls {
-		return l.Limit.String()
+func limitText(c *sluice.Calendar, l sluice.Limit) string {
+	text := l.Limit.String()
+	if c != nil {
+		text = fmt.Sprintf("%d each %s", l.Max, c)
 	}
-	return l.Limit.String() + " " + string(l.Unit)
+	if l.Unit == "" || l.Unit == sluice.Calls {
+		return text
+	}
+	return text + " " + string(l.Unit)
 }

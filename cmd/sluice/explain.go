@@ -66,6 +66,7 @@ type explainer struct {
 	question
 	headers []string
 	asJSON  bool
+	models  bool // ask the gateway to language models
 }
 
 func newExplain(s streams) *cobra.Command {
@@ -80,7 +81,8 @@ what the answer would say. Nothing is taken.
 With --config, or without anything, the request meets full limits. With --addr a running
 sluice is asked, and it meets the limits as they are.`,
 		Example: `  sluice explain /api/v1/users --config sluice.yaml --from 203.0.113.9
-  sluice explain /api/v1/users -X POST -H 'X-API-Key: slk_…' --addr 127.0.0.1:9090`,
+  sluice explain /api/v1/users -X POST -H 'X-API-Key: slk_…' --addr 127.0.0.1:9090
+  sluice explain --llm /v1/chat/completions -d @request.json --addr 127.0.0.1:9090`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case len(args) > 1:
@@ -104,13 +106,37 @@ sluice is asked, and it meets the limits as they are.`,
 	f.StringArrayVarP(&x.headers, "header", "H", nil, "a header as `'Name: value'`")
 	f.StringVarP(&x.Body, "data", "d", "", "the body, or @`file`")
 	f.StringVar(&x.From, "from", "127.0.0.1", "the `address` that the connection comes from, or unix")
+	f.BoolVar(&x.models, "llm", false, "ask the gateway to language models")
 	f.BoolVar(&x.asJSON, "json", false, "print JSON")
 	return cmd
+}
+
+// runModels asks about a request for a language model.
+func (x *explainer) runModels(ctx context.Context, s streams) (err error) {
+	if x.Method == http.MethodGet && x.Body != "" {
+		x.Method = http.MethodPost
+	}
+	var a *modelAnswer
+	if x.addr != "" {
+		err = x.ask(ctx, http.MethodPost, explainModelsPath, &x.question, &a)
+	} else {
+		a, err = x.offlineModels(ctx, s.err)
+	}
+	switch {
+	case err != nil:
+		return err
+	case x.asJSON:
+		return writeJSON(s.out, a)
+	}
+	return a.write(s.out)
 }
 
 func (x *explainer) run(ctx context.Context, s streams) error {
 	if err := x.read(); err != nil {
 		return err
+	}
+	if x.models {
+		return x.runModels(ctx, s)
 	}
 	var a *answer
 	var err error

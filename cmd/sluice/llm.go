@@ -44,7 +44,7 @@ func openLLM(p *program, c *config.Config) (server, error) {
 	if s.gateway, err = llm.New(p.controller, o); err != nil {
 		return nil, err
 	}
-	s.now = o
+	s.now, p.models = o, s.gateway
 	s.door.Store(d)
 	s.Server = http.Server{
 		Handler:           s.gateway,
@@ -68,7 +68,10 @@ func inFrontOfModels(c *config.Config) string {
 
 // options are those of the file, and how callers are recognised by it.
 func (s *llmServer) options(c *config.Config) (llm.Options, *door, error) {
-	o := llm.Options{Logger: s.log, Observer: llmObserver(s.metrics), Identify: s.identify}
+	o := llm.Options{Logger: s.log, Identify: s.identify}
+	if s.metrics != nil {
+		o.Observer = llmObserver(s.metrics)
+	}
 	l := c.LLM
 	if l == nil || !l.Enabled {
 		if c.Listen.LLM != "" {

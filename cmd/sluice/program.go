@@ -15,6 +15,7 @@ import (
 	"github.com/sluicegate/sluice/admin"
 	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/gate"
+	"github.com/sluicegate/sluice/llm"
 )
 
 // A program is a serving sluice. It begins as a source and streams; Run makes the rest.
@@ -30,8 +31,9 @@ type program struct {
 	books      books
 	controller *sluice.Controller
 	admin      *admin.Admin
-	gate       *gate.Gate // set by its surface, for the administration to explain
-	audit      *os.File   // nil if audit lines go to the log
+	gate       *gate.Gate   // set by its surface, for the administration to explain
+	models     *llm.Gateway // the same
+	audit      *os.File     // nil if audit lines go to the log
 	fronts     []*front
 
 	serving, draining atomic.Bool

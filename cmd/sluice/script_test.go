@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 // TestScripts runs the command as people do. A script finds two free addresses in GATE
 // and ADMIN, and beside the usual commands:
 //
-//	http [-X METHOD] [-H 'Name: value'] URL   one request; prints the whole answer
+//	http [-X METHOD] [-H 'Name: value'] [-d BODY] URL   one request; prints the whole answer
 //	await URL PATTERN                         asks until the answer matches
 //	burst N URL ADMITTED [PER SECOND]         N requests, of which so many pass; prints the
 //	                                          last answer to the others
@@ -83,8 +83,9 @@ func httpMain() {
 		header.Add(name, strings.TrimSpace(value))
 		return nil
 	})
+	body := flag.String("d", "", "")
 	flag.Parse()
-	text, err := ask(*method, flag.Arg(0), header)
+	text, err := send(*method, flag.Arg(0), header, *body)
 	fmt.Print(text)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -94,7 +95,11 @@ func httpMain() {
 
 // ask sends a request and returns the answer as text, its headers sorted.
 func ask(method, url string, header http.Header) (string, error) {
-	req, err := http.NewRequest(method, url, nil)
+	return send(method, url, header, "")
+}
+
+func send(method, url string, header http.Header, body string) (string, error) {
+	req, err := http.NewRequest(method, url, strings.NewReader(body))
 	if err != nil {
 		return "", err
 	}

@@ -143,6 +143,10 @@ func openAdmin(p *program, _ *config.Config) (server, error) {
 	mux := http.NewServeMux()
 	mux.Handle("/", p.admin.Handler())
 	mux.Handle("POST "+explainPath, p.admin.Guard(admin.Reader, explainLive(p.gate)))
+	if p.models != nil {
+		mux.Handle("POST "+explainModelsPath, p.admin.Guard(admin.Reader, explainModelsLive(p.models)))
+		mux.Handle("GET "+flightsPath, p.admin.Guard(admin.Reader, flightsLive(p.models)))
+	}
 	return &adminServer{stop: stop, Server: http.Server{
 		Handler:           mux,
 		ReadHeaderTimeout: 5 * time.Second,
