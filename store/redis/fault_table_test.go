@@ -99,6 +99,17 @@ func gather(c *sluice.Controller) *crowd {
 	return all
 }
 
+// await joins in until the store decides.
+func (all *crowd) await(t *testing.T, c *sluice.Controller) {
+	t.Helper()
+	var d sluice.Decision
+	eventually(t, time.Second+rareMargin, "P-160 the server is asked", func() bool {
+		s := decide(c, 0, &d)
+		all.add(s)
+		return s.ok && !s.degraded
+	})
+}
+
 func (all *crowd) add(list ...sample) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -122,6 +133,7 @@ func suffer(t *testing.T, name string, s scene) string {
 	before := runtime.NumGoroutine()
 	all := gather(c)
 	time.Sleep(300 * time.Millisecond)
+	all.await(t, c)
 	struck := time.Now()
 	s.strike()
 	if !s.passes {
@@ -130,12 +142,7 @@ func suffer(t *testing.T, name string, s scene) string {
 	most := runtime.NumGoroutine()
 	s.heal()
 	back := time.Now()
-	var d sluice.Decision
-	eventually(t, time.Second+rareMargin, "P-160 the server is asked again", func() bool {
-		s := decide(c, 0, &d)
-		all.add(s)
-		return s.ok && !s.degraded
-	})
+	all.await(t, c)
 	time.Sleep(300 * time.Millisecond)
 	all.stop.Store(true)
 	all.group.Wait()
