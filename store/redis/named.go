@@ -59,11 +59,11 @@ func (s *Store) changeNamed(ctx context.Context, cmd *ledger.Command, res *ledge
 // follow has the parts told what a command about the root means for them. One that the root
 // has carried out before is told again: who sent it may have died on the way.
 func (s *Store) follow(cmd *ledger.Command, said *root, tell func([]*request, func())) {
-	if !said.there || said.status == ledger.Conflict {
+	if !said.there || said.status == ledger.Conflict || said.state == rootPending {
 		return
 	}
 	whole := ledger.Command{Op: ledger.Settle, Steps: said.steps, Used: said.used}
-	if !said.settled || said.state == rootVoided {
+	if said.state == rootVoided || len(said.used) != len(said.steps) {
 		whole = ledger.Command{Op: ledger.Release, Steps: said.steps}
 	}
 	var list []*request

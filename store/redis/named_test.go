@@ -179,6 +179,27 @@ func TestFencing(t *testing.T) {
 		c.left(3, 0, 0, 8)
 		c.want(ledger.Done, c.b, ledger.Release)
 	})
+	t.Run("what was given up is committed by nobody, however soon", func(t *testing.T) {
+		c := fresh(t)
+		a, b := c.begin(c.a), c.begin(c.b)
+		for i := range a.list {
+			c.part(c.a, a, i, ledger.Done)
+			c.part(c.b, b, i, ledger.Replayed)
+		}
+		abort := ledger.Command{ID: a.id, Call: uint64(a.root.life)}
+		if said, err := c.a.askRoot(ctx, c.a.rootRequest(opAbort, &abort)); err != nil || said.status != ledger.Done {
+			t.Fatalf("%+v, %v", said, err)
+		}
+		for _, one := range []struct {
+			*Store
+			*attempt
+		}{{c.b, b}, {c.a, a}} {
+			if done, err := one.commit(ctx, one.attempt, new(ledger.Result)); done || err != nil {
+				t.Errorf("%v, %v", done, err)
+			}
+		}
+		c.left(5, 1, 1, 9)
+	})
 	t.Run("C-69 what a process leaves half taken is finished by the next with the ID", func(t *testing.T) {
 		for parts := range 4 {
 			c := fresh(t)
@@ -186,7 +207,10 @@ func TestFencing(t *testing.T) {
 			for i := range parts {
 				c.part(c.a, a, i, ledger.Done)
 			}
-			c.want(ledger.Unknown, c.b, ledger.Find)
+			c.begin(c.b) // another joins, and dies too
+			for _, op := range []ledger.Op{ledger.Find, ledger.Settle, ledger.Free} {
+				c.want(ledger.Unknown, c.b, op)
+			}
 			c.want(ledger.Replayed, c.b, ledger.Take)
 			c.want(ledger.Done, c.b, ledger.Find)
 			c.left(3, 0, 0, 8)
