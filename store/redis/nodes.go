@@ -19,6 +19,7 @@ type node struct {
 	dialing chan struct{} // holds a token while somebody connects
 	dial    func(ctx context.Context) (rueidis.Client, error)
 	breaker breaker
+	closed  atomic.Bool
 }
 
 // connected returns a client that has spoken to the node.
@@ -40,6 +41,9 @@ func (n *node) connected(ctx context.Context) (rueidis.Client, error) {
 		return nil, err
 	}
 	n.client.Store(&c)
+	if n.closed.Load() {
+		c.Close()
+	}
 	return c, nil
 }
 
@@ -54,6 +58,7 @@ func (n *node) reconnect(ctx context.Context) {
 }
 
 func (n *node) close() {
+	n.closed.Store(true)
 	n.breaker.stop()
 	if c := n.client.Load(); c != nil {
 		(*c).Close()
@@ -66,6 +71,7 @@ type nodes struct {
 	cluster bool
 	// open makes a node that has not been connected to.
 	open  func(addr string) *node
+	seeds []string // addresses of the URI
 	slots []atomic.Pointer[node]
 
 	asking sync.Mutex // one at a time asks which slots are where
@@ -171,43 +177,61 @@ func (n *nodes) close() {
 // maxAsked is how many nodes are asked at a time which slots are where.
 const maxAsked = 8
 
-// refresh asks which slots are where. Nodes that do not answer are not waited for.
+// refresh asks which slots are where: the nodes that are known, and if none of them answers
+// those of the URI, whose names may lead to others by now.
 func (n *nodes) refresh(ctx context.Context) error {
 	if !n.asking.TryLock() {
 		return nil // somebody asks already
 	}
 	defer n.asking.Unlock()
-	list := n.all()
-	answers := make(chan []shard, len(list))
-	errs := make(chan error, len(list))
-	asked := 0
-	for _, one := range list {
-		if asked == maxAsked || one.breaker.isOpen() {
-			continue
+	var known []*node
+	for _, one := range n.all() {
+		if len(known) < maxAsked && !one.breaker.isOpen() {
+			known = append(known, one)
 		}
-		asked++
+	}
+	found, err := firstShards(ctx, known)
+	if err != nil && ctx.Err() == nil {
+		var seeds []*node
+		for _, addr := range n.seeds {
+			seeds = append(seeds, n.open(addr))
+		}
+		found, err = firstShards(ctx, seeds)
+		for _, one := range seeds {
+			time.AfterFunc(closeWait, one.close) // it may be connecting
+		}
+	}
+	if err != nil {
+		return err
+	}
+	n.take(found)
+	return nil
+}
+
+// firstShards asks all of list which slots are where, and returns what is answered first.
+func firstShards(ctx context.Context, list []*node) (found []shard, err error) {
+	type answer struct {
+		found []shard
+		err   error
+	}
+	answers := make(chan answer, len(list))
+	for _, one := range list {
 		go func() {
 			found, err := one.shards(ctx)
 			if err == nil && len(found) == 0 {
 				err = errors.New("redis: the Cluster serves no slots yet; create it with redis-cli --cluster create")
 			}
-			if err != nil {
-				errs <- err
-				return
-			}
-			answers <- found
+			answers <- answer{found, err}
 		}()
 	}
-	err := errors.New("redis: no node of the Cluster answers")
-	for range asked {
-		select {
-		case found := <-answers:
-			n.take(found)
-			return nil
-		case err = <-errs:
+	err = errors.New("redis: no node of the Cluster answers")
+	for range list {
+		one := <-answers
+		if err = one.err; err == nil {
+			return one.found, nil
 		}
 	}
-	return err
+	return nil, err
 }
 
 // take notes which slots are where, and forgets nodes that have gone.

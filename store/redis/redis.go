@@ -200,9 +200,9 @@ func (s *Store) connect(ctx context.Context, o Options) error {
 	}
 	count := 1
 	if cluster {
-		n.cluster, count = true, slots
-	} else {
-		addr = ""
+		n.cluster, n.seeds, count = true, d.seeds, slots
+	} else if addr != "" {
+		d.client.InitAddress, addr = []string{addr}, ""
 	}
 	only := n.open(addr)
 	only.client.Store(&client)
