@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // ErrMalformed is returned for a body that is no JSON object, or in which a name that
@@ -204,9 +205,25 @@ func text(value []byte) string {
 // isNull reports whether a value is absent or null.
 func isNull(value []byte) bool { return len(value) == 0 || string(value) == "null" }
 
+// folded returns a name as readers compare it that do not mind upper case, those of
+// encoding/json with them: for them the long s and the sign of the kelvin are letters too.
+func folded(name string) string {
+	for i := range len(name) {
+		if name[i] >= utf8.RuneSelf {
+			name = strings.NewReplacer("\u017f", "s", "\u212a", "k").Replace(name)
+			break
+		}
+	}
+	return strings.ToLower(name)
+}
+
 // number returns a value that is a number of units, -1 if it is none. A fraction is cut, and
-// what is too large for an int64 is the largest.
+// what is too large for an int64 is the largest. A number in quotes is one: many servers take
+// it for one.
 func number(value []byte) int64 {
+	if isString(value) {
+		value = []byte(strings.TrimSpace(unquote(value)))
+	}
 	if len(value) == 0 || value[0] != '-' && (value[0] < '0' || value[0] > '9') {
 		return -1
 	}

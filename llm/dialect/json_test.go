@@ -41,7 +41,7 @@ func FuzzObject(f *testing.F) {
 }
 
 func TestNumber(t *testing.T) {
-	for in, want := range map[string]int64{"0": 0, "12": 12, "1.9": 1, "1e3": 1000, "-1": -1, "-7": -1, "null": -1, `"5"`: -1, "": -1,
+	for in, want := range map[string]int64{"0": 0, "12": 12, "1.9": 1, "1e3": 1000, "-1": -1, "-7": -1, "null": -1, `"5"`: 5, `" 5 "`: 5, `"x"`: -1, `""`: -1, "": -1,
 		"99999999999999999999": 1 << 62, "1e999": 1 << 62, "true": -1} {
 		if got := number([]byte(in)); got != want {
 			t.Errorf("number(%s) = %d, want %d", in, got, want)

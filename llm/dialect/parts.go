@@ -45,7 +45,7 @@ func readJSON(q *Request, m member) {
 	}
 }
 
-func readContent(q *Request, m member) { q.walk(strings.ToLower(m.name), "", "", m.value, 0) }
+func readContent(q *Request, m member) { q.walk(folded(m.name), "", "", m.value, 0) }
 
 // readMessages reads a list of messages, or the text that some allow in its place.
 func readMessages(q *Request, m member) {
@@ -107,7 +107,9 @@ var silent = map[string]bool{
 var raw = map[string]bool{"arguments": true, "args": true, "functioncall": true, "function_call": true, "tool_calls": true, "response": true,
 	"schema": true}
 
-const maxDepth = 64 // of what is walked; what lies deeper is JSON
+// maxDepth is how deep is walked; what lies deeper is JSON. A picture in a tool's result lies 6
+// deep. Each level is read once more for its end, so that this bounds the work.
+const maxDepth = 12
 
 // walk adds what a value of a message says, at any depth. name is the member's, in lower
 // case; kind and detail are what the objects around it say about data.
@@ -127,7 +129,7 @@ func (q *Request) walk(name, kind, detail string, value []byte, depth int) {
 		kind, detail = describe(value, kind, detail)
 		before := len(q.Parts)
 		object(value, func(m member) bool {
-			q.walk(strings.ToLower(m.name), kind, detail, m.value, depth+1)
+			q.walk(folded(m.name), kind, detail, m.value, depth+1)
 			return len(q.Parts) < maxParts
 		})
 		if strings.HasSuffix(kind, "file") && len(q.Parts) == before { // named by an ID alone
@@ -139,7 +141,7 @@ func (q *Request) walk(name, kind, detail string, value []byte, depth int) {
 // describe returns what an object says about the data in it: its type and its detail.
 func describe(value []byte, kind, detail string) (string, string) {
 	object(value, func(m member) bool {
-		switch strings.ToLower(m.name) {
+		switch folded(m.name) {
 		case "type", "media_type", "mimetype", "mime_type":
 			if t := text(m.value); t != "base64" && t != "url" && t != "text" && t != "tool_result" {
 				kind = t
@@ -176,6 +178,10 @@ func (q *Request) addText(name, kind, detail string, s []byte) {
 const head = 64 << 10
 
 func (q *Request) addData(kind, detail string, data []byte) {
+	if strings.Contains(kind, "text/") || strings.Contains(kind, "json") || strings.Contains(kind, "xml") { // however it is wrapped, the model reads it
+		q.add(Part{Kind: Text, Raw: data})
+		return
+	}
 	p := Part{Kind: Image, Raw: data[:min(len(data), head)], N: int64(len(data)) * 3 / 4, Detail: detail}
 	switch {
 	case strings.Contains(kind, "audio"):

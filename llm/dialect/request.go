@@ -31,6 +31,7 @@ type Request struct {
 	model   *span // of the model's value
 	options *span // of stream_options' value
 	close   int   // of the body's last brace
+	twice   bool  // an object in it says something twice
 }
 
 // A span is a part of a body.
@@ -73,7 +74,7 @@ type reader map[string]func(q *Request, m member)
 func (q *Request) fields(read reader) bool {
 	seen, twice := map[string]bool{}, false
 	ok := object(q.body, func(m member) bool {
-		m.name = strings.ToLower(m.name)
+		m.name = folded(m.name)
 		if f := read[m.name]; f != nil {
 			twice = twice || seen[m.name]
 			seen[m.name] = true
@@ -82,7 +83,7 @@ func (q *Request) fields(read reader) bool {
 		return true
 	})
 	end := bytes.LastIndexByte(q.body, '}')
-	if !ok || twice || end < 0 || len(bytes.TrimSpace(q.body[end+1:])) > 0 {
+	if !ok || twice || q.twice || end < 0 || len(bytes.TrimSpace(q.body[end+1:])) > 0 {
 		return false
 	}
 	q.close = end
@@ -143,7 +144,12 @@ func readStream(q *Request, m member) { q.Stream = string(m.value) == "true" }
 func readChoices(q *Request, m member) { q.Choices = max(q.Choices, number(m.value)) }
 
 // readOutput takes the larger of several bounds: which one a server believes, it alone knows.
-func readOutput(q *Request, m member) { q.Output = max(q.Output, number(m.value)) }
+// Zero is no bound either: some servers take it for none.
+func readOutput(q *Request, m member) {
+	if n := number(m.value); n > 0 {
+		q.Output = max(q.Output, n)
+	}
+}
 
 func noOutput(*Request, member) {}
 
@@ -151,12 +157,29 @@ func readHidden(q *Request, m member) { q.Hidden = q.Hidden || !isNull(m.value) 
 
 func readOptions(q *Request, m member) {
 	q.options = &span{m.at, m.at + len(m.value)}
-	q.AskedUsage = string(find(m.value, "include_usage")) == "true"
+	q.once(m.value, func(name string, m member) {
+		if name == "include_usage" { // in other letters, it is one option for some servers and none for others
+			q.AskedUsage, q.twice = string(m.value) == "true", q.twice || m.name != name
+		}
+	})
+}
+
+// once calls visit for each member of an object inside of the body, by its folded name. If a
+// name stands twice, the body is malformed.
+func (q *Request) once(value []byte, visit func(name string, m member)) {
+	seen := map[string]bool{}
+	object(value, func(m member) bool {
+		name := folded(m.name)
+		q.twice = q.twice || seen[name]
+		seen[name] = true
+		visit(name, m)
+		return true
+	})
 }
 
 func readGeneration(q *Request, m member) {
-	object(m.value, func(m member) bool {
-		switch strings.ReplaceAll(strings.ToLower(m.name), "_", "") {
+	q.once(m.value, func(name string, m member) {
+		switch strings.ReplaceAll(name, "_", "") {
 		case "maxoutputtokens":
 			readOutput(q, m)
 		case "candidatecount":
@@ -164,17 +187,15 @@ func readGeneration(q *Request, m member) {
 		case "responseschema", "responsejsonschema":
 			readJSON(q, m)
 		}
-		return true
 	})
 }
 
 // readOllamaOptions reads num_predict, of which -1 and -2 have no bound.
 func readOllamaOptions(q *Request, m member) {
-	object(m.value, func(m member) bool {
-		if strings.EqualFold(m.name, "num_predict") {
+	q.once(m.value, func(name string, m member) {
+		if name == "num_predict" {
 			readOutput(q, m)
 		}
-		return true
 	})
 }
 

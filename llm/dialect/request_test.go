@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestFind(t *testing.T) {
@@ -86,6 +87,11 @@ func TestRead(t *testing.T) {
 		{"the larger of two bounds, times n", `{"max_tokens":5,"max_completion_tokens":7,"n":3}`, chat, "", false, 21, false, ""},
 		{"L-130 no bound", `{"model":"m"}`, chat, "m", false, -1, false, ""},
 		{"n that overflows", `{"max_tokens":9223372036854775807,"n":1e18}`, chat, "", false, 1<<63 - 1, false, ""},
+		{"numbers in quotes", `{"max_tokens":"100","n":"3"}`, chat, "", false, 300, false, ""},
+		{"zero and less are no bound", `{"max_tokens":0,"max_completion_tokens":-5}`, chat, "", false, -1, false, ""},
+		{"a fraction, an exponent, no number", `{"max_tokens":1e3,"max_completion_tokens":7.9,"n":true}`, chat, "", false, 1000, false, ""},
+		{"letters that fold", `{"meſſages":[{"content":"hi"}]}`, chat, "", false, -1, false, `turn "hi"`},
+		{"text that is wrapped as data", `{"messages":[{"content":[{"type":"file","file":{"file_data":"data:text/plain,long text"}}]}]}`, chat, "", false, -1, false, `turn "long text"`},
 		{"L-125 tools count", `{"tools":[{"type":"function"}],"response_format":{"type":"json_object"}}`, chat, "", false, -1, false,
 			`json:[{"type":"function"}] json:{"type":"json_object"}`},
 		{"an image by data, by address", `{"messages":[{"content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAAAAAA","detail":"low"}},{"type":"image_url","image_url":{"url":"https://x/y.png"}}]}]}`,
@@ -104,13 +110,17 @@ func TestRead(t *testing.T) {
 		{"L-124 an image in a tool's result", `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAAAAAA"}}]}]}]}`,
 			messages, "", false, -1, false, `turn image:6`},
 		{"a tool's use", `{"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"n","input":{"a":1}}]}]}`, messages, "", false, -1, false, `turn "n" json:{"a":1}`},
+		{"a document of text", `{"messages":[{"content":[{"type":"document","source":{"type":"text","media_type":"text/plain","data":"long text"}}]}]}`, messages, "", false, -1, false, `turn "long text"`},
 		{"a document", `{"messages":[{"content":[{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"AAAA"}}]}]}`, messages, "", false, -1, false, `turn file:3`},
 		{"gemini", `{"contents":[{"parts":[{"text":"hi"},{"inlineData":{"mimeType":"image/png","data":"AAAA"}}]}],"systemInstruction":{"parts":[{"text":"sys"}]},"generationConfig":{"maxOutputTokens":8,"candidateCount":2}}`,
 			gemini, "g", false, 16, false, `turn "hi" image:3 "sys"`},
 		{"gemini in snake case, cached", `{"contents":[],"cached_content":"c","generation_config":{"max_output_tokens":8}}`, gemini, "g", false, 8, true, ""},
+		{"gemini's text as data", `{"contents":[{"parts":[{"inlineData":{"mimeType":"text/csv","data":"AAAA"}}]}]}`, gemini, "g", false, -1, false, `turn "AAAA"`},
+		{"gemini's bounds in two spellings", `{"generationConfig":{"maxOutputTokens":8,"max_output_tokens":9}}`, gemini, "g", false, 9, false, ""},
 		{"gemini's functions", `{"contents":[{"parts":[{"functionCall":{"name":"f","args":{"a":1}}}]}]}`, gemini, "g", false, -1, false, `turn json:{"name":"f","args":{"a":1}}`},
 		{"ollama streams unless told not to", `{"model":"l","messages":[{"content":"hi","images":["AAAA"]}],"options":{"num_predict":-1}}`, ollama, "l", true, -1, false, `turn "hi" image:3`},
 		{"ollama in one piece", `{"stream":false,"options":{"num_predict":4}}`, ollama, "", false, 4, false, ""},
+		{"zero is no bound to ollama", `{"options":{"num_predict":0}}`, ollama, "", true, -1, false, ""},
 		{"a completion", `{"prompt":"x","max_tokens":4}`, complete, "", false, 4, false, `"x"`},
 		{"a completion for each prompt", `{"prompt":["x","y"],"max_tokens":4,"best_of":2}`, complete, "", false, 16, false, `"x" "y"`},
 		{"tokens instead of text", `{"prompt":[1,2,3],"max_tokens":4}`, complete, "", false, 4, false, `ids:3`},
@@ -131,13 +141,39 @@ func TestRead(t *testing.T) {
 
 func TestReadRefuses(t *testing.T) {
 	for _, body := range []string{"", "[]", "null", `"x"`, `{"model":"m"`, `{"model":"m"}x`, `{"model":"a","model":"b"}`, `{"model":"a","Model":"b"}`,
-		`{"max_tokens":1,"m\u0061x_tokens":9}`} {
+		`{"max_tokens":1,"m\u0061x_tokens":9}`, `{"messages":[],"meſſages":["x"]}`, `{"max_toKens":9,"max_tokens":1}`,
+		`{"stream":true,"stream_options":{"include_usage":true,"include_usage":false}}`, `{"stream":true,"stream_options":{"Include_usage":true}}`} {
 		if _, err := Read(Route{Dialect: OpenAI, Operation: Chat}, []byte(body)); err != ErrMalformed {
 			t.Errorf("%s: %v", body, err)
 		}
 	}
 	if _, err := Read(Route{Dialect: OpenAI}, []byte("not JSON")); err != nil {
 		t.Errorf("a call that uses no tokens need not be JSON: %v", err)
+	}
+}
+
+// TestDepth holds what a body may cost, however it is nested: each byte is looked at so many
+// times at most.
+func TestDepth(t *testing.T) {
+	const deep = 60
+	body := []byte(`{"messages":` + strings.Repeat(`[{"a":`, deep) + "[" + strings.Repeat("[],", 100_000) + "[]]" + strings.Repeat(`}]`, deep) + `}`)
+	fastest := func(f func()) time.Duration {
+		best := time.Hour
+		for range 3 {
+			began := time.Now()
+			f()
+			best = min(best, time.Since(began))
+		}
+		return best
+	}
+	once := fastest(func() { valueEnd(body, 0) })
+	read := fastest(func() {
+		if _, err := Read(Route{Dialect: OpenAI, Operation: Chat}, body); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if read > 60*once {
+		t.Errorf("L-132 a body of %d bytes takes %v to read, and %v to look at once", len(body), read, once)
 	}
 }
 
