@@ -144,6 +144,8 @@ func TestSilentMember(t *testing.T) {
 	}
 }
 
+// TestMemberDies is about what is lost, which is nothing. How long a cluster takes to move
+// its partitions is its own affair.
 func TestMemberDies(t *testing.T) {
 	members := hazelcasttest.Start(t, 2)
 	o := options(members[0])
@@ -180,7 +182,7 @@ func TestMemberDies(t *testing.T) {
 	eventually(t, 10*time.Second, "nothing is taken", func() bool { return total() > 20*cells })
 	members[1].Kill()
 	before := total()
-	eventually(t, 20*time.Second, "nothing is taken after one of two members died", func() bool { return total() > before+20*cells })
+	eventually(t, time.Minute, "nothing is taken after one of two members died", func() bool { return total() > before+20*cells })
 	close(stop)
 	wg.Wait()
 	for i := range cells {

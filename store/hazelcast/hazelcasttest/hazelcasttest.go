@@ -156,8 +156,15 @@ func (m *Member) Kill() {
 	}
 }
 
-// Pause stops the process without ending it.
-func (m *Member) Pause() { m.signal(syscall.SIGSTOP) }
+// Pause stops the process without ending it, and waits until it stands still.
+func (m *Member) Pause() {
+	m.t.Helper()
+	m.signal(syscall.SIGSTOP)
+	var status syscall.WaitStatus
+	if _, err := syscall.Wait4(m.cmd.Process.Pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
+		m.t.Fatalf("the member at %s does not stop: %v", m.Addr, err)
+	}
+}
 
 // Resume lets it go on.
 func (m *Member) Resume() { m.signal(syscall.SIGCONT) }
