@@ -245,7 +245,9 @@ func (m *Meter) readGemini(e Event) Stage {
 	ok := object(e.Data, func(v member) bool {
 		switch v.name {
 		case "error":
-			s = Failure
+			if !isNull(v.value) {
+				s = Failure
+			}
 		case "usageMetadata":
 			m.tally.read(Gemini, v.value)
 		case "promptFeedback":
@@ -277,7 +279,9 @@ func (m *Meter) readLine(e Event) Stage {
 	object(e.Data, func(v member) bool {
 		switch v.name {
 		case "error":
-			s = Failure
+			if !isNull(v.value) {
+				s = Failure
+			}
 		case "message", "response", "thinking":
 			if m.say(v.value) && s == Preamble {
 				s = Content

@@ -68,15 +68,17 @@ type Route struct {
 }
 
 // Find returns what a request is. The path may have a prefix, such as /v1, /openai/v1 or
-// /api/v1: what counts is its end, as providers differ in the rest.
+// /api/v1: what counts is its end, as providers differ in the rest. A path is known however it
+// is spelt, as some servers do not mind a slash more or a letter that is large.
 func Find(method string, path, query string) Route {
+	path = plain(path)
 	if r, ok := findGemini(path, query); ok {
 		return asked(method, r)
 	}
 	for _, e := range endpoints {
-		if strings.HasSuffix(path, e.path) {
+		if hasEnd(path, e.path) {
 			r := Route{Dialect: e.dialect, Operation: e.operation, Known: true}
-			if before, ok := strings.CutSuffix(path, e.path); ok && e.dialect == OpenAI {
+			if before := path[:len(path)-len(e.path)]; e.dialect == OpenAI {
 				if _, deployment, ok := strings.Cut(before, "/deployments/"); ok && !strings.Contains(deployment, "/") {
 					r.Model = deployment
 				}
@@ -85,6 +87,41 @@ func Find(method string, path, query string) Route {
 		}
 	}
 	return Route{Dialect: guess(path), Known: isListing(method, path)}
+}
+
+// plain is a path without what some servers overlook: empty segments, a slash at the end, and
+// parameters behind a semicolon.
+func plain(path string) string {
+	if !strings.Contains(path, "//") && !strings.Contains(path, ";") && !strings.HasSuffix(path, "/") {
+		return path
+	}
+	var b strings.Builder
+	for segment := range strings.SplitSeq(path, "/") {
+		if segment, _, _ = strings.Cut(segment, ";"); segment != "" {
+			b.WriteString("/" + segment)
+		}
+	}
+	return b.String()
+}
+
+// hasEnd reports whether path ends so, without regard to case.
+func hasEnd(path, end string) bool {
+	return len(path) >= len(end) && strings.EqualFold(path[len(path)-len(end):], end)
+}
+
+// Sane reports whether a path means the same to everybody who reads it: it has no segment
+// that leads upwards, and no backslash.
+func Sane(path string) bool {
+	if strings.Contains(path, "\\") {
+		return false
+	}
+	for segment := range strings.SplitSeq(path, "/") {
+		segment, _, _ = strings.Cut(segment, ";")
+		if segment == "." || segment == ".." {
+			return false
+		}
+	}
+	return true
 }
 
 // endpoints are the ends of paths, longest first where one is the end of another.
@@ -142,28 +179,30 @@ func cutLast(s, sep string) (before, after string, found bool) {
 }
 
 // Tail returns what of a path follows the base URL of a provider, with model in the place of
-// the model that the path names.
+// the model that the path names. The path is as it was read; what is returned is escaped.
 func (r Route) Tail(path, model string) string {
+	path = plain(path)
 	if _, ok := findGemini(path, ""); ok {
 		_, verb, _ := cutLast(path, ":")
 		return "/models/" + url.PathEscape(model) + ":" + verb
 	}
 	for _, e := range endpoints {
-		if strings.HasSuffix(path, e.path) {
+		if hasEnd(path, e.path) {
 			return e.path
 		}
 	}
+	escaped := func(s string) string { return (&url.URL{Path: s}).EscapedPath() }
 	for rest := path; rest != ""; { // behind the version
 		segment, after, more := strings.Cut(strings.TrimPrefix(rest, "/"), "/")
 		if !more {
 			break
 		}
 		if len(segment) > 1 && segment[0] == 'v' && segment[1] >= '0' && segment[1] <= '9' {
-			return "/" + after
+			return escaped("/" + after)
 		}
 		rest = after
 	}
-	return path
+	return escaped(path)
 }
 
 // isListing reports whether a request only looks at models.
