@@ -72,12 +72,18 @@ func (h *held[T]) drop(at limit.Micros, i int) {
 	s.byTime[at] = slices.Delete(s.byTime[at], i, i+1)
 }
 
-// knows reports whether something is known of the Take that cmd is about.
-func (h *held[T]) knows(cmd *ledger.Command) bool {
+// about returns what is known of a Take at the time of cmd that was about all cells of cmd,
+// and maybe others, and whether anything is.
+func (h *held[T]) about(cmd *ledger.Command) (what T, ok bool) {
 	s := &h.shards[uint64(cmd.At)%uint64(len(h.shards))]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return best(s.byTime[cmd.At], cmd) >= 0
+	for i := range s.byTime[cmd.At] {
+		if m := &s.byTime[cmd.At][i]; m.covers(cmd.Steps) {
+			return m.what, true
+		}
+	}
+	return what, false
 }
 
 // find returns what is known of the Take that cmd is about, the zero value if that is
@@ -136,6 +142,16 @@ func (m *memory[T]) fit(cmd *ledger.Command) int {
 		}
 	}
 	return fit
+}
+
+// covers reports whether m is about all cells of steps.
+func (m *memory[T]) covers(steps []ledger.Step) bool {
+	for i := range steps {
+		if !slices.ContainsFunc(m.steps, func(held heldStep) bool { return held.cell == steps[i].Key.Cell }) {
+			return false
+		}
+	}
+	return len(steps) > 0
 }
 
 // free notes that steps are not held any more.

@@ -22,8 +22,10 @@ func (s *Store) place(cmd *ledger.Command) (slot uint16, one bool) {
 	if hasRecord(cmd) {
 		return 0, false
 	}
-	if givesBack(cmd) && s.times.knows(cmd) {
-		return 0, false // it may be about one of several slots
+	if givesBack(cmd) {
+		if _, known := s.times.about(cmd); known {
+			return 0, false // it may be about one of several slots
+		}
 	}
 	for i := range cmd.Steps {
 		at := slotOfGroup(cmd.Steps[i].Key.Group)
@@ -205,7 +207,11 @@ func (s *Store) noteTimes(cmd *ledger.Command, at limit.Micros, list []*piece) {
 
 // recallTimes gives each piece of what is given back the time at which it was taken.
 func (s *Store) recallTimes(cmd *ledger.Command, list []*piece) {
-	for _, m := range s.times.find(cmd) {
+	times := s.times.find(cmd)
+	if times == nil {
+		times, _ = s.times.about(cmd)
+	}
+	for _, m := range times {
 		for _, p := range list {
 			if p.slot == m.slot {
 				p.cmd[0].At = m.at

@@ -92,6 +92,22 @@ var apartCases = []testCase{
 			}
 		}
 	}},
+	{"a part of what was taken is given back by itself", func(c *client) {
+		l := limit.Window(5, limit.Day)
+		a, b, all := apart(1, 1, l, 5), apart(2, 2, l, 4), apart(0, 3, l, 3)
+		at := c.want(ledger.Done, take(a, b, all)).At
+		for i, s := range []ledger.Step{b, a, all} {
+			cmd := settle(1)
+			if i > 0 {
+				cmd = ledger.Command{Op: ledger.Void}
+			}
+			cmd.Steps, cmd.At = []ledger.Step{s}, at
+			c.want(ledger.Done, cmd)
+		}
+		c.left(5, a)
+		c.left(4, b)
+		c.left(5, all)
+	}},
 	{"void gives everything back and forgets", func(c *client) {
 		for id := range uint64(2) {
 			var steps []ledger.Step
