@@ -7,207 +7,172 @@
 // for each tenant and model from what the provider says was used.
 package estimate
 
-import (
-	"math/rand/v2"
-	"unicode/utf8"
-)
-
 // A Counter adds up the tokens of texts. The zero Counter has counted nothing. It is not
 // safe for concurrent use.
 type Counter struct {
 	milli int64 // thousandths of tokens
 }
 
+// most is the largest count there is, in thousandths of tokens: what is more is that.
+const most = 1 << 60
+
 // Tokens returns how many tokens have been counted, rounded up.
 func (c *Counter) Tokens() int64 { return (c.milli + 999) / 1000 }
 
-// The weights are thousandths of a token. They were set on the texts of testdata/tuning; the
-// error on those of testdata/held-out, which were put aside before, is in README.md.
-const (
-	shortWord   = 7    // letters of a word that is one token
-	longWord    = 24   // letters beyond which a word is none, but data
-	perWord     = 1000 // a short word
-	perLetter   = 200  // of a longer one, beyond the short part
-	perDataChar = 450  // a letter of data
-	perDigits   = 1000 // three digits
-	perSpaces   = 1000 // several spaces; one belongs to its word
-	perLines    = 800  // line feeds and tabs
-	perPunct    = 700  // one sign
-	perPuncts   = 450  // a sign among several
-)
-
-// class is what a character counts as.
-type class uint8
-
-const (
-	none class = iota
-	letter
-	digit
-	space
-	line
-	punct
-	other // beyond ASCII
-)
-
-var classes = func() (t [256]class) {
-	for b := range t {
-		switch {
-		case b >= utf8.RuneSelf:
-			t[b] = other
-		case b >= 'a' && b <= 'z', b >= 'A' && b <= 'Z':
-			t[b] = letter
-		case b >= '0' && b <= '9':
-			t[b] = digit
-		case b == ' ':
-			t[b] = space
-		case b == '\n', b == '\r', b == '\t':
-			t[b] = line
-		default:
-			t[b] = punct
-		}
-	}
-	return t
-}()
-
-const (
-	exactUpTo = 128 << 10 // bytes that are counted one by one
-	samples   = 128       // of a longer text
-	sampleLen = 512
-)
-
 // Add counts text that is the inside of a JSON string, with its escapes, or any JSON value.
-// Of a text longer than 128 KiB it counts 128 pieces, at places that nobody can foresee, and
-// takes them for the whole.
-func (c *Counter) Add(text []byte) {
-	if len(text) <= exactUpTo {
-		c.milli += count(text)
+// The work has a bound: of a text longer than 128 KiB only as much is read, in pieces at
+// places that nobody can foresee, and taken for the whole.
+func (c *Counter) Add(text []byte) { c.addAll([][]byte{text}) }
+
+// AddTokens counts n tokens that are known. A negative n counts nothing.
+func (c *Counter) AddTokens(n int64) { c.add(min(max(n, 0), most/1000) * 1000) }
+
+func (c *Counter) add(milli int64) { c.milli = min(c.milli+milli, most) }
+
+// addAll counts texts that are sent together. The bound is on all of them.
+func (c *Counter) addAll(texts [][]byte) {
+	total := 0
+	for _, text := range texts {
+		total += len(text)
+	}
+	if total > exactUpTo {
+		sum, read := int64(0), 0
+		sample(texts, total, func(piece []byte) {
+			sum += count(piece)
+			read += len(piece)
+		})
+		c.add(int64(float64(sum) * float64(total) / float64(max(read, 1))))
 		return
 	}
-	stratum, sum := len(text)/samples, int64(0)
-	for i := range samples {
-		at := i*stratum + rand.IntN(stratum-sampleLen+1)
-		sum += count(text[at : at+sampleLen])
+	for _, text := range texts {
+		c.add(count(text))
 	}
-	c.milli += sum * int64(len(text)) / (samples * sampleLen)
 }
-
-// AddTokens counts n tokens that are known.
-func (c *Counter) AddTokens(n int64) { c.milli += min(n, 1<<40) * 1000 }
 
 // count returns the thousandths of tokens of a text.
-func count(text []byte) (milli int64) {
-	run, n := none, 0
+func count(text []byte) int64 {
+	var r runs
 	for i := 0; i < len(text); {
-		b := text[i]
-		k, size := classes[b], 1
-		switch {
-		case b == '\\' && i+1 < len(text):
-			k, size, milli = escape(text[i:], milli)
-		case k == other:
-			r, width := utf8.DecodeRune(text[i:])
-			milli, size = milli+weight(r), width
-		}
-		if k == run {
-			n++
+		k, end := classes[text[i]], i+1
+		if k < simple {
+			for end < len(text) && classes[text[end]] == k {
+				end++
+			}
+			r.add(k, end-i)
 		} else {
-			milli += runWeight(run, n)
-			run, n = k, 1
-		}
-		i += size
-	}
-	return milli + runWeight(run, n)
-}
-
-// escape reads an escape of JSON: what it counts as and how long it is. A character beyond
-// ASCII is counted at once.
-func escape(text []byte, milli int64) (class, int, int64) {
-	switch text[1] {
-	case 'n', 'r', 't':
-		return line, 2, milli
-	case 'u':
-		if r, ok := hex4(text[2:]); ok {
-			if r < utf8.RuneSelf {
-				return classes[r], 6, milli
+			var size int
+			k, size = decode(text[i:])
+			end = i + size
+			if k == accent {
+				k = lower
+				r.milli += perAccent
 			}
-			if r >= 0xd800 && r < 0xe000 { // half of a character, counted with the first half
-				if r >= 0xdc00 {
-					return other, 6, milli
-				}
-				return other, 6, milli + perEmoji
-			}
-			return other, 6, milli + weight(r)
+			r.add(k, 1)
 		}
+		i = end
 	}
-	return punct, 2, milli
+	r.add(none, 0)
+	return r.milli
 }
 
-func hex4(b []byte) (r rune, ok bool) {
-	if len(b) < 4 {
-		return 0, false
-	}
-	for _, c := range b[:4] {
-		switch {
-		case c >= '0' && c <= '9':
-			r = r<<4 | rune(c-'0')
-		case c|0x20 >= 'a' && c|0x20 <= 'f':
-			r = r<<4 | rune(c|0x20-'a'+10)
-		default:
-			return 0, false
-		}
-	}
-	return r, true
+// runs adds up the weights of a text's runs: characters of one class in a row. A word may
+// begin with capitals.
+type runs struct {
+	milli  int64
+	now    class // the run that is being read
+	n      int   // its characters
+	before class // the run before it
+	single bool  // which had one character
+
+	// Letters and digits that follow each other.
+	mark   int64 // milli before the first of them
+	length int
+	kinds  uint8 // letters, digits or both
 }
 
-// runWeight is the weight of n characters of one class in a row.
-func runWeight(k class, n int) int64 {
-	l := int64(n)
-	switch k {
-	case letter:
-		switch {
-		case l <= shortWord:
-			return perWord
-		case l <= longWord:
-			return perWord + (l-shortWord)*perLetter
-		}
-		return l * perDataChar
-	case digit:
-		return (l + 2) / 3 * perDigits
-	case space:
-		if l > 1 {
-			return perSpaces
-		}
-	case line:
-		return perLines
+const (
+	letters = 1 << iota
+	digits
+)
+
+// add goes on with n characters of class k.
+func (r *runs) add(k class, n int) {
+	if k == r.now || k == lower && r.now == upper {
+		r.now = k
+		r.n += n
+		return
+	}
+	if r.now <= digit {
+		r.endAlnum(k)
+	} else {
+		r.milli += r.weight()
+	}
+	r.before, r.single = r.now, r.n == 1
+	r.now, r.n = k, n
+}
+
+// endAlnum ends a run of letters or digits; k is what follows. Many of them in a row that
+// are letters and digits mixed are no words, but data.
+func (r *runs) endAlnum(k class) {
+	if r.now == none {
+		return
+	}
+	if r.length == 0 {
+		r.mark, r.kinds = r.milli, 0
+	}
+	r.length += r.n
+	if r.now == digit {
+		r.kinds |= digits
+		r.milli += r.number()
+	} else {
+		r.kinds |= letters
+		r.milli += r.word()
+	}
+	if k == lower || k == upper || k == digit {
+		return
+	}
+	if r.length >= shortData && r.kinds == letters|digits {
+		r.milli = r.mark + int64(r.length)*perDatum
+	}
+	r.length = 0
+}
+
+// word is the weight of a run of letters.
+func (r *runs) word() int64 {
+	n, w := int64(r.n), int64(perWord)
+	switch r.before {
 	case punct:
-		if l == 1 {
-			return perPunct
-		}
-		return l * perPuncts
+		w = perWordAfterPunct
+	case digit:
+		w = perWordAfterDigit
 	}
-	return 0
+	switch {
+	case n <= shortWord:
+		return w
+	case n <= longWord:
+		return w + (n-shortWord)*perLetter
+	}
+	return n * perLetter
 }
 
-const perEmoji = 1500
-
-// weight is the weight of a character beyond ASCII.
-func weight(r rune) int64 {
-	switch {
-	case r < 0x370: // Latin with signs
-		return 600
-	case r < 0x590: // Greek, Cyrillic, Armenian
-		return 240
-	case r < 0x900: // Hebrew, Arabic and their neighbours
-		return 320
-	case r < 0x1100: // the scripts of India, Thai, Lao, Tibetan, Burmese
-		return 360
-	case r >= 0x3040 && r < 0x3100: // Kana
-		return 800
-	case r >= 0x3400 && r < 0xa000, r >= 0xf900 && r < 0xfb00: // Han
-		return 680
-	case r >= 0xac00 && r < 0xd7b0, r < 0x1200: // Hangul
-		return 700
-	case r >= 0x1f000:
-		return perEmoji
+// number is the weight of a run of digits. A space before it is a token of its own; before a
+// word it is a part of the word.
+func (r *runs) number() int64 {
+	w := int64(r.n+2) / 3 * perDigits
+	if r.before == blank && r.single {
+		w += perBlank
 	}
-	return 1000
+	return w
+}
+
+// weight is the weight of any other run.
+func (r *runs) weight() int64 {
+	w := weights[r.now]
+	switch {
+	case r.now == blank && r.n == 1:
+		return 0 // belongs to what follows
+	case r.now == line && r.before == punct:
+		w.run = perLineAfterPunct
+	}
+	return w.run + int64(r.n)*w.char
 }
