@@ -23,18 +23,26 @@ type attempt struct {
 	levels  []sluice.Level
 	verdict upstream.Verdict
 	answer  *http.Response
-	failed  error // there is no answer
+	failed  error          // there is no answer
+	used    *dialect.Usage // nil is nothing
 	cancel  context.CancelFunc
 }
 
 // run makes attempts until one is answered well, or no other helps. It returns the answer,
 // whose body closes the exchange, or says why there is none.
-func (x *exchange) run() (*http.Response, *dialect.Fault) {
+func (x *exchange) run() (answer *http.Response, f *dialect.Fault) {
 	charge, err := x.admit(x.call(KindRequest, fair.reserve(&x.expect, &x.model.Price)))
 	if err != nil {
-		return nil, x.refusal(err)
+		f = x.refusal(err)
+		x.close(f.Status, nil)
+		return nil, f
 	}
 	x.whole = charge
+	defer func() {
+		if answer == nil && f == nil { // a panic
+			x.abandon()
+		}
+	}()
 	x.s.flights.add(x)
 	var last *attempt
 	for {
@@ -45,7 +53,7 @@ func (x *exchange) run() (*http.Response, *dialect.Fault) {
 		if last != nil && last.answer != nil {
 			_ = last.answer.Body.Close() // the client will not see it
 		}
-		last = a
+		last, x.trying = a, a
 		x.tries++
 		if a.send(); a.answer != nil && a.verdict.Class == upstream.OK {
 			return a.answer, nil
@@ -54,6 +62,19 @@ func (x *exchange) run() (*http.Response, *dialect.Fault) {
 			return x.giveUp(a, a.failed)
 		}
 	}
+}
+
+// abandon gives back what is held when something has panicked.
+func (x *exchange) abandon() {
+	if a := x.trying; a != nil && !a.charge.closed.Load() {
+		a.charge.close(nothing())
+		a.report(errNeutral)
+		if a.cancel != nil {
+			a.cancel()
+		}
+	}
+	x.whole.close(nothing())
+	x.s.flights.remove(x)
 }
 
 // again reports whether another attempt may help, and lets the place of a rest before it.

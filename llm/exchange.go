@@ -2,12 +2,8 @@ package llm
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io"
 	"net/http"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -34,6 +30,8 @@ type exchange struct {
 	tries     int
 	failovers int
 	refused   sluice.Reason
+	guessed   bool     // the credential that was shown is not good
+	trying    *attempt // the last one that was made
 
 	shown sync.Mutex // of what follows
 	at    *place     // where it was sent last
@@ -58,7 +56,7 @@ func (s *settings) newExchange(r *http.Request, who *Caller) (*exchange, *dialec
 	} else if f := x.identify(); f != nil {
 		return x, f
 	}
-	if !x.route.Known && !s.Unknown {
+	if !dialect.Sane(rest) || !x.route.Known && !s.Unknown {
 		return x, &dialect.Fault{Status: http.StatusNotFound, Code: "unknown-path", Useless: true,
 			Message: "This path is none that the gateway knows; llm.unknownPaths says what becomes of those."}
 	}
@@ -77,68 +75,6 @@ func (s *settings) newExchange(r *http.Request, who *Caller) (*exchange, *dialec
 	x.admitBy = x.deadline()
 	x.estimate()
 	return x, nil
-}
-
-// identify finds out who asks.
-func (x *exchange) identify() *dialect.Fault {
-	x.who = Caller{IP: addressOf(x.r)}
-	if x.s.Identify == nil {
-		x.who.Subject = x.who.IP
-		return nil
-	}
-	who, err := x.s.Identify(x.r, credentialOf(x.r))
-	if err != nil {
-		return &dialect.Fault{Status: http.StatusUnauthorized, Code: "unauthorized", Message: err.Error(), Useless: true}
-	}
-	x.who = who
-	return nil
-}
-
-// read reads the body, as far as it may be long.
-func (x *exchange) read() *dialect.Fault {
-	large := &dialect.Fault{Status: http.StatusRequestEntityTooLarge, Code: "body-too-large", Useless: true,
-		Message: fmt.Sprintf("The body has more than %d bytes; llm.maxBody says how many it may have.", x.s.MaxBody)}
-	if x.r.ContentLength > x.s.MaxBody {
-		return large
-	}
-	var body []byte
-	if x.r.Body != nil && x.r.Body != http.NoBody {
-		var err error
-		if body, err = readAll(x.r, x.s.MaxBody); err != nil {
-			if errors.Is(err, errLarge) {
-				return large
-			}
-			return &dialect.Fault{Status: http.StatusBadRequest, Code: "body-unreadable", Message: "The body could not be read to its end.", Useless: true}
-		}
-	}
-	ask, err := dialect.Read(x.route, body)
-	if err != nil && !x.s.Malformed {
-		return &dialect.Fault{Status: http.StatusBadRequest, Code: "malformed", Useless: true,
-			Message: "The body is no JSON object, or has a field that counts twice."}
-	}
-	if err != nil {
-		ask = dialect.Opaque(x.route, body)
-	}
-	x.ask = ask
-	return nil
-}
-
-var errLarge = errors.New("llm: the body is too large")
-
-// readAll reads a body of at most most bytes, into memory that has its size from the start
-// if that is told.
-func readAll(r *http.Request, most int64) ([]byte, error) {
-	in := io.LimitReader(r.Body, most+1)
-	if n := r.ContentLength; n > 0 {
-		body := make([]byte, n)
-		_, err := io.ReadFull(in, body)
-		return body, err
-	}
-	body, err := io.ReadAll(in)
-	if int64(len(body)) > most {
-		return nil, errLarge
-	}
-	return body, err
 }
 
 // deadline is when the request has to be admitted: after the queue's time-out, or before
@@ -163,8 +99,12 @@ func (x *exchange) estimate() {
 		return
 	}
 	key := x.key()
-	x.expect = expectation{input: x.s.Estimator.Input(key, x.ask), requested: x.ask.Output, most: x.model.MaxOutput}
-	x.expect.learned = x.s.Estimator.Output(key, x.ask.Output)
+	n := max(1, x.ask.Choices)
+	x.expect = expectation{input: x.s.Estimator.Input(key, x.ask), requested: x.ask.Output, most: weigh(x.model.MaxOutput, 1000*min(n, 1<<20))}
+	x.expect.learned = weigh(x.s.Estimator.Output(key, -1), 1000*min(n, 1<<20))
+	if x.ask.Output >= 0 {
+		x.expect.learned = min(x.expect.learned, x.ask.Output)
+	}
 }
 
 func (x *exchange) key() estimate.Key {
@@ -220,19 +160,3 @@ func clientRetries(r *http.Request) int {
 	}
 	return min(max(n, 0), 100)
 }
-
-// credentialOf returns the credential that a request shows, in any dialect's place.
-func credentialOf(r *http.Request) string {
-	if scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "bearer") {
-		return strings.TrimSpace(token)
-	}
-	for _, name := range credentialHeaders[1:] {
-		if v := r.Header.Get(name); v != "" {
-			return v
-		}
-	}
-	return r.URL.Query().Get("key")
-}
-
-// credentialHeaders carry credentials in some dialect.
-var credentialHeaders = []string{"Authorization", "X-Api-Key", "Api-Key", "X-Goog-Api-Key"}

@@ -6,8 +6,10 @@ import (
 	"net/http"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/lately"
 	"github.com/sluicegate/sluice/upstream"
 )
 
@@ -21,6 +23,7 @@ type settings struct {
 	control   *sluice.Controller
 	providers map[string]*provider
 	backoff   upstream.Backoff
+	suspects  *lately.Set[string] // addresses that have shown bad credentials
 	flights   *flights
 }
 
@@ -51,9 +54,9 @@ func newSettings(c *sluice.Controller, o Options, before *settings) (*settings, 
 			o.Base = before.Base
 		}
 	}
-	s := &settings{Options: o.withDefaults(), control: c, providers: map[string]*provider{}, flights: &flights{}}
+	s := &settings{Options: o.withDefaults(), control: c, providers: map[string]*provider{}, flights: &flights{}, suspects: lately.New[string](maxSuspects, suspectFor)}
 	if before != nil {
-		s.flights = before.flights
+		s.flights, s.suspects = before.flights, before.suspects
 	}
 	for i := range s.Providers {
 		p := newProvider(&s.Providers[i])
@@ -78,7 +81,14 @@ func (g *Gateway) Reload(o Options) error {
 
 // ServeHTTP implements http.Handler.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x, fault := g.settings.Load().newExchange(r, nil)
+	s := g.settings.Load()
+	if s.BodyTime > 0 && r.ContentLength != 0 { // the server lifts it with the body's last byte
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.BodyTime)) // a server without deadlines has its own ways
+	}
+	x, fault := s.newExchange(r, nil)
+	if x.guessed {
+		fault = x.guess(fault)
+	}
 	var answer *http.Response
 	if fault == nil {
 		answer, fault = x.run()

@@ -62,7 +62,12 @@ type Model struct {
 type Target struct{ Provider, Model string }
 
 // A Caller is who sends a request, as far as that was checked.
-type Caller struct{ Subject, Tenant, Tier, IP string }
+type Caller struct {
+	Subject, Tenant, Tier, IP string
+	// Own says that the credential which the request shows is the gateway's own business: it
+	// is sent to no provider.
+	Own bool
+}
 
 // Options of a Gateway.
 type Options struct {
@@ -72,7 +77,9 @@ type Options struct {
 	// dialect.
 	Models []Model
 	// Identify says who sends a request, from the credential that it shows. An error answers
-	// it with 401; its text is shown. Nil takes everybody for their address.
+	// it with 401; its text is shown. If a credential was shown, it counts as a call of kind
+	// [KindFailure] of the Caller's IP, which may be returned with the error. Nil takes
+	// everybody for their address.
 	Identify func(r *http.Request, credential string) (Caller, error)
 	// Unknown admits requests to paths that nobody here knows, as requests without tokens.
 	// Otherwise they are refused.
@@ -82,6 +89,8 @@ type Options struct {
 	Malformed bool
 	// MaxBody bounds a request's body, in bytes. Zero is 32 MiB.
 	MaxBody int64
+	// BodyTime bounds how long a request's body takes to arrive. Zero is 2 minutes.
+	BodyTime time.Duration
 	// MaxAttempts bounds how often one request is sent to anybody, retries and failover
 	// together. Zero is 3.
 	MaxAttempts int
@@ -111,7 +120,8 @@ func (o Options) withDefaults() Options {
 	for _, d := range []struct {
 		v       *time.Duration
 		initial time.Duration
-	}{{&o.HeaderTimeout, 10 * time.Minute}, {&o.PreambleTime, 30 * time.Second}, {&o.MaxDuration, time.Hour}, {&o.DrainTime, time.Minute}} {
+	}{{&o.HeaderTimeout, 10 * time.Minute}, {&o.PreambleTime, 30 * time.Second}, {&o.MaxDuration, time.Hour}, {&o.DrainTime, time.Minute},
+		{&o.BodyTime, 2 * time.Minute}} {
 		if *d.v <= 0 {
 			*d.v = d.initial
 		}

@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/sluicegate/sluice"
@@ -113,12 +112,12 @@ func (x *exchange) giveUp(last *attempt, err error) (*http.Response, *dialect.Fa
 		return nil, f
 	}
 	if last.answer != nil {
-		x.close(last.answer.StatusCode, nil)
+		x.close(last.answer.StatusCode, last.used)
 		x.passOn(last)
 		return last.answer, nil
 	}
 	f := last.fault()
-	x.close(f.Status, nil)
+	x.close(f.Status, last.used)
 	return nil, f
 }
 
@@ -167,16 +166,4 @@ func (a *attempt) fault() *dialect.Fault {
 		return &dialect.Fault{Status: http.StatusGatewayTimeout, Code: "upstream-timeout", Message: "Model endpoint is unavailable: it did not answer in time."}
 	}
 	return &dialect.Fault{Status: http.StatusBadGateway, Code: "upstream-unreachable", Message: "Model endpoint is unavailable: no answer came from " + a.at.provider.Name + "."}
-}
-
-// addressOf is the client's address, without its port.
-func addressOf(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		host = r.RemoteAddr
-	}
-	if host == "" || strings.HasPrefix(host, "@") {
-		host = "unix"
-	}
-	return "ip:" + host
 }

@@ -2,12 +2,14 @@ package llm
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,14 +33,55 @@ func (a *attempt) send() {
 	}
 	if err != nil {
 		a.failed = err
-		a.end(nil, a.failure())
+		a.end(a.abandoned(), a.failure())
 		return
 	}
 	if a.answer.StatusCode >= http.StatusBadRequest {
 		a.refuse()
 		return
 	}
+	if err := a.readable(); err != nil {
+		_ = a.answer.Body.Close() // nobody can use it
+		a.answer, a.failed = nil, err
+		a.end(nil, err)
+		return
+	}
 	a.relay()
+}
+
+var (
+	errMoved   = errors.New("llm: the provider is at another address")
+	errEncoded = errors.New("llm: the answer is compressed, which was not asked for")
+)
+
+// readable makes an answer one of which the usage can be read, or says why it is none. An
+// answer that sends the client elsewhere is not let through: there, nobody counts.
+func (a *attempt) readable() error {
+	h := a.answer.Header
+	if a.answer.StatusCode >= 300 && a.answer.StatusCode != http.StatusNotModified {
+		return errMoved
+	}
+	switch coding := strings.ToLower(h.Get("Content-Encoding")); coding {
+	case "", "identity":
+	case "gzip", "x-gzip":
+		plain, err := gzip.NewReader(a.answer.Body)
+		if err != nil {
+			return errEncoded
+		}
+		a.answer.Body = unzipped{plain, a.answer.Body}
+		a.answer.ContentLength, a.answer.Uncompressed = -1, true
+		h.Del("Content-Encoding")
+		h.Del("Content-Length")
+	default:
+		return errEncoded
+	}
+	return nil
+}
+
+// An unzipped is a body that was compressed.
+type unzipped struct {
+	io.Reader
+	io.Closer
 }
 
 var errTooLong = errors.New("llm: the answer took too long")
@@ -52,6 +95,15 @@ func (a *attempt) failure() error {
 	return a.failed
 }
 
+// abandoned is what an attempt without an answer has used whose client has left: the provider
+// has read the request. One that failed by itself has used nothing.
+func (a *attempt) abandoned() *dialect.Usage {
+	if a.x.r.Context().Err() == nil || !a.x.route.Operation.UsesTokens() {
+		return nil
+	}
+	return &dialect.Usage{Input: a.x.expect.input.Tokens}
+}
+
 // request is what is sent: the client's request with another address, another credential
 // and, where needed, another model.
 func (a *attempt) request(ctx context.Context) (*http.Request, error) {
@@ -61,7 +113,7 @@ func (a *attempt) request(ctx context.Context) (*http.Request, error) {
 	if err != nil {
 		return nil, fmt.Errorf("llm: the address of %s: %w", p.Name, err)
 	}
-	u.RawQuery = joinQuery(x.r.URL.RawQuery, query, len(p.Keys) > 0)
+	u.RawQuery = joinQuery(x.r.URL.RawQuery, query, a.holds())
 	body := x.ask.Rewrite(a.at.model, a.injects())
 	req := (&http.Request{Method: x.r.Method, URL: u, Host: u.Host, Header: a.header(), ContentLength: int64(len(body)),
 		Body: io.NopCloser(bytes.NewReader(body)), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(ctx)
@@ -76,12 +128,19 @@ func (a *attempt) injects() bool {
 	return a.x.ask.InjectsUsage() && !a.at.provider.NoStreamUsage
 }
 
-// joinQuery is the client's query with the provider's own, and without a credential that is
-// the gateway's business.
+// holds reports whether the credential that the client shows is none of the provider's
+// business: the gateway has one, or it is the gateway's own.
+func (a *attempt) holds() bool { return len(a.at.provider.Keys) > 0 || a.x.who.Own }
+
+// joinQuery is the client's query with the provider's own, which counts where both say
+// something, and without a credential that is the gateway's business.
 func joinQuery(client, provider string, held bool) string {
+	own, _ := url.ParseQuery(provider) // what cannot be read is sent as it is written
 	var keep []string
 	for pair := range strings.SplitSeq(client, "&") {
-		if pair != "" && !(held && strings.HasPrefix(pair, "key=")) {
+		name, _, _ := strings.Cut(pair, "=")
+		name, err := url.QueryUnescape(name)
+		if pair != "" && err == nil && !own.Has(name) && !(held && slices.Contains(inQuery, strings.ToLower(name))) {
 			keep = append(keep, pair)
 		}
 	}
@@ -91,11 +150,18 @@ func joinQuery(client, provider string, held bool) string {
 	return strings.Join(keep, "&")
 }
 
-// hop are the fields that are about one connection (RFC 9110, section 7.6.1), and those that
-// the gateway answers for itself.
+// inQuery are parameters that carry credentials.
+var inQuery = []string{"key", "access_token", "api-key", "api_key"}
+
+// hop are the fields that are about one connection (RFC 9110, section 7.6.1), those that the
+// gateway answers for itself, and those that make another request of this one.
 var hop = []string{"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer",
 	"Transfer-Encoding", "Upgrade", "Expect", "Accept-Encoding", "Cookie", "Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto",
-	"X-Real-Ip", "Content-Length", "X-Should-Retry"}
+	"X-Real-Ip", "Content-Length", "X-Should-Retry", "X-Http-Method-Override", "X-Http-Method", "X-Method-Override"}
+
+// accounts are the fields by which a client chooses whose limits and money count. They go
+// with the credential.
+var accounts = []string{"Openai-Organization", "Openai-Project", "X-Goog-User-Project"}
 
 // header is the client's header with the provider's credential.
 func (a *attempt) header() http.Header {
@@ -109,10 +175,12 @@ func (a *attempt) header() http.Header {
 		h.Del(name)
 	}
 	h.Set("Accept-Encoding", "identity") // usage is read from the bytes that pass
-	if len(p.Keys) > 0 {
-		for _, name := range credentialHeaders {
+	if a.holds() {
+		for _, name := range slices.Concat(credentialHeaders, accounts) {
 			h.Del(name)
 		}
+	}
+	if len(p.Keys) > 0 {
 		name, value := keyField(p.Provider, a.at.key.Secret)
 		h.Set(name, value)
 	}
@@ -144,7 +212,7 @@ func (a *attempt) refuse() {
 	_ = a.answer.Body.Close() // what is left of it is of no use
 	if err != nil {
 		a.answer, a.failed = nil, err
-		a.end(nil, a.failure())
+		a.end(a.abandoned(), a.failure())
 		return
 	}
 	a.answer.Body, a.answer.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
@@ -177,7 +245,7 @@ func (a *attempt) end(used *dialect.Usage, health error) {
 	if a.charge.closed.Load() {
 		return
 	}
-	a.ended = time.Now()
+	a.ended, a.used = time.Now(), used
 	cost := nothing()
 	if used != nil {
 		cost = a.at.provider.accounting.settle(used, &a.x.model.Price)
