@@ -31,17 +31,18 @@ func do(s *hazelcast.Store, op ledger.Op, steps ...ledger.Step) (ledger.Result, 
 }
 
 // used says how many units of the cell of step are in use, as soon as it is told.
-func used(t *testing.T, s *hazelcast.Store, step ledger.Step) (n int64) {
+func used(t *testing.T, s *hazelcast.Store, step ledger.Step) int64 {
 	t.Helper()
 	step.N = 0
-	eventually(t, 10*time.Second, "nobody says what is used", func() bool {
+	for deadline := time.Now().Add(time.Minute); ; {
 		res, err := do(s, ledger.Peek, step)
 		if err == nil {
-			n = res.Levels[0].Max - res.Levels[0].Left
+			return res.Levels[0].Max - res.Levels[0].Left
 		}
-		return err == nil
-	})
-	return n
+		if time.Now().After(deadline) {
+			t.Fatalf("nobody says what is used: %v", err)
+		}
+	}
 }
 
 // eventually waits until ok says so.
