@@ -108,6 +108,11 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // copyAnswer sends an answer to the client as it comes.
 func copyAnswer(w http.ResponseWriter, answer *http.Response) {
 	defer answer.Body.Close()
+	for _, field := range answer.Header.Values("Connection") {
+		for name := range strings.SplitSeq(field, ",") {
+			answer.Header.Del(strings.TrimSpace(name))
+		}
+	}
 	h := w.Header()
 	for name, values := range answer.Header {
 		h[name] = values
@@ -122,13 +127,19 @@ func copyAnswer(w http.ResponseWriter, answer *http.Response) {
 	}
 }
 
+// patience is how long a client may take nothing of what it is sent, before it counts as one
+// that has left: what it holds is wanted by others.
+const patience = time.Minute
+
 // pump copies a body, and lets every piece out at once if flush is set.
 func pump(w http.ResponseWriter, body io.Reader, flush bool) error {
 	control := http.NewResponseController(w)
+	defer func() { _ = control.SetWriteDeadline(time.Time{}) }() // the connection goes on
 	buf := make([]byte, readSize)
 	for {
 		n, err := body.Read(buf)
 		if n > 0 {
+			_ = control.SetWriteDeadline(time.Now().Add(patience)) // a server without deadlines has its own ways
 			if _, err := w.Write(buf[:n]); err != nil {
 				return err
 			}

@@ -22,7 +22,7 @@ type relay struct {
 	hides bool // usage was asked for in the client's stead
 
 	mu       sync.Mutex
-	more     sync.Cond // fetching has ended
+	more     sync.Cond // something was fetched
 	fetching bool      // the beginning is being read in the background
 	split    *dialect.Splitter
 	meter    *dialect.Meter
@@ -72,10 +72,10 @@ func (a *attempt) relay() {
 		if r.settled() {
 			return
 		}
-	case <-timer.C: // from here on a failure is told in the stream
-		r.mu.Lock()
-		r.begun = true
-		r.mu.Unlock()
+	case <-timer.C:
+		if r.late() {
+			return
+		}
 	}
 	a.answer.Body = r
 }
@@ -95,10 +95,26 @@ func (a *attempt) framing() dialect.Framing {
 	return dialect.Whole
 }
 
+// late lets a beginning through that has taken too long, without its content: from here on a
+// failure is told in the stream. It reports true if it was one just now.
+func (r *relay) late() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.fetching {
+		r.begun = true
+		return false
+	}
+	return r.settledLocked()
+}
+
 // settled ends the attempt if its answer turned out to be a failure before it began.
 func (r *relay) settled() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	return r.settledLocked()
+}
+
+func (r *relay) settledLocked() bool {
 	a := r.a
 	switch {
 	case r.begun:
@@ -108,6 +124,7 @@ func (r *relay) settled() bool {
 	case r.end != nil && !errors.Is(r.end, io.EOF):
 		a.failed = r.end
 	default:
+		r.begun = true // it is let through
 		return false
 	}
 	_ = r.body.Close() // what is left of it is of no use
@@ -116,11 +133,14 @@ func (r *relay) settled() bool {
 	if a.failed != nil {
 		health = a.failure()
 	}
-	if used, told := r.meter.Usage(); told && used.Output > 0 {
-		a.end(&used, health)
-	} else {
-		a.end(nil, health)
+	var used *dialect.Usage
+	switch u, told := r.meter.Usage(); {
+	case a.x.r.Context().Err() != nil: // the client has left
+		used = r.used()
+	case told && u.Output > 0:
+		used = &u
 	}
+	a.end(used, health)
 	a.answer = nil
 	return true
 }
@@ -131,11 +151,9 @@ func (r *relay) fetch() {
 		n, err := r.body.Read(r.buf)
 		r.mu.Lock()
 		r.take(r.buf[:n], err)
-		done = r.stage != dialect.Preamble || r.end != nil || r.failure != nil || len(r.out) > mostHeld
-		if done {
-			r.fetching = false
-			r.more.Broadcast()
-		}
+		done = r.begun || r.stage != dialect.Preamble || r.end != nil || r.failure != nil || len(r.out) > mostHeld
+		r.fetching = !done
+		r.more.Broadcast()
 		r.mu.Unlock()
 	}
 }
@@ -165,6 +183,9 @@ var cutFault = dialect.Fault{Status: 502, Code: "upstream-cut", Message: "The pr
 // pass sends an event on.
 func (r *relay) pass(e dialect.Event) {
 	stage := dialect.Content
+	if e.Part { // no meter looks into it
+		r.written.Add(e.Raw)
+	}
 	if r.framing != dialect.Whole {
 		stage = r.meter.Read(e)
 	} else if !e.Part {
@@ -188,16 +209,17 @@ func (r *relay) pass(e dialect.Event) {
 func (r *relay) Read(p []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for r.fetching {
-		r.more.Wait()
-	}
 	for r.taken == len(r.out) {
-		if r.end != nil {
+		switch {
+		case r.fetching:
+			r.more.Wait()
+		case r.end != nil:
 			r.finish()
 			return 0, r.end
+		default:
+			n, err := r.body.Read(r.buf)
+			r.take(r.buf[:n], err)
 		}
-		n, err := r.body.Read(r.buf)
-		r.take(r.buf[:n], err)
 	}
 	n := copy(p, r.out[r.taken:])
 	r.taken += n
@@ -254,7 +276,7 @@ func (r *relay) finish() {
 	if r.end != nil && !errors.Is(r.end, io.EOF) {
 		health = r.end
 	}
-	if a.x.r.Context().Err() != nil || r.end == nil {
+	if a.x.r.Context().Err() != nil || r.end == nil && !r.meter.Ended() {
 		health = errNeutral // the client has left
 	}
 	used := r.used()
@@ -271,14 +293,14 @@ func (r *relay) used() *dialect.Usage {
 		return &u
 	}
 	if u.HasInput && (u.HasOutput || a.x.expect.requested == 0) && (r.meter.Ended() || r.framing == dialect.Whole) {
-		a.x.s.Estimator.Learn(a.x.key(), a.x.expect.input, u.Prompt(), u.Output)
+		a.x.s.Estimator.Learn(a.x.key(), a.x.expect.input, u.Prompt(), u.Output/max(1, a.x.ask.Choices))
 		u.HasOutput = true
 		return &u
 	}
 	if !u.HasInput {
 		u.Input = a.x.expect.input.Tokens
 	}
-	if !u.HasOutput || !r.meter.Ended() {
+	if a.x.expect.requested != 0 && (!u.HasOutput || !r.meter.Ended()) {
 		u.Output = max(u.Output, r.written.Tokens())
 	}
 	return &u

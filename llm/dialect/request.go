@@ -58,6 +58,9 @@ func Read(r Route, body []byte) (*Request, error) {
 	if !q.fields(read) {
 		return nil, ErrMalformed
 	}
+	if r.Operation == EmbedContent {
+		q.Output = 0
+	}
 	q.Choices = times(q.Choices, max(1, q.prompts))
 	if q.Output > 0 {
 		q.Output = times(q.Output, q.Choices)
@@ -119,7 +122,7 @@ var readers = map[Operation]reader{
 	},
 	Generate:       geminiFields,
 	StreamGenerate: geminiFields,
-	EmbedContent:   {"content": readContent},
+	EmbedContent:   {"content": readContent, "requests": readMessages},
 	OllamaChat: {
 		"model": readModel, "stream": readStream, "messages": readMessages, "tools": readJSON, "format": readJSON, "options": readOllamaOptions,
 	},
@@ -127,7 +130,7 @@ var readers = map[Operation]reader{
 		"model": readModel, "stream": readStream, "prompt": readContent, "system": readContent, "suffix": readContent, "template": readContent,
 		"images": readContent, "format": readJSON, "options": readOllamaOptions, "context": readHidden,
 	},
-	OllamaEmbed: {"model": readModel, "input": readInput},
+	OllamaEmbed: {"model": readModel, "input": readInput, "prompt": readInput},
 }
 
 var geminiFields = reader{

@@ -133,6 +133,7 @@ var endpoints = []struct {
 	{"/chat/completions", OpenAI, Chat},
 	{"/completions", OpenAI, Completions},
 	{"/responses", OpenAI, Responses},
+	{"/api/embeddings", Ollama, OllamaEmbed}, // the older form
 	{"/embeddings", OpenAI, Embeddings},
 	{"/messages/count_tokens", Anthropic, CountTokens},
 	{"/messages", Anthropic, Messages},
@@ -157,7 +158,8 @@ func findGemini(path, query string) (Route, bool) {
 		return Route{}, false
 	}
 	operation, ok := map[string]Operation{
-		"generateContent": Generate, "streamGenerateContent": StreamGenerate, "countTokens": CountTokens, "embedContent": EmbedContent,
+		"generateContent": Generate, "streamGenerateContent": StreamGenerate, "countTokens": CountTokens,
+		"embedContent": EmbedContent, "batchEmbedContents": EmbedContent,
 	}[verb]
 	_, model, named := cutLast(before, "/")
 	if !ok || !named || model == "" {
