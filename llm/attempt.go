@@ -21,6 +21,8 @@ type attempt struct {
 	ended   time.Time
 	waited  time.Duration
 	levels  []sluice.Level
+	asks    bool // for usage in the client's stead
+	asked   bool // for too much: the provider does not know how to say its usage
 	verdict upstream.Verdict
 	answer  *http.Response
 	failed  error          // there is no answer
@@ -57,6 +59,10 @@ func (x *exchange) run() (answer *http.Response, f *dialect.Fault) {
 		x.tries++
 		if a.send(); a.answer != nil && a.verdict.Class == upstream.OK {
 			return a.answer, nil
+		}
+		if a.asked { // the mistake was not the client's
+			x.tries--
+			continue
 		}
 		if !x.again(a) {
 			return x.giveUp(a, a.failed)

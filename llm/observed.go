@@ -2,6 +2,7 @@ package llm
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -15,32 +16,44 @@ func (a *attempt) observe() {
 	if len(a.levels) == 0 || !a.at.provider.lately.due(time.Now()) {
 		return
 	}
-	cost := sluice.Cost{{Unit: sluice.Calls}}
-	missing := false
-	for _, s := range upstream.Standings(a.answer.Header, time.Now()) {
+	standings := upstream.Standings(a.answer.Header, time.Now())
+	if len(standings) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
+	defer cancel()
+	call := sluice.Call{Kind: KindObserved, Provider: a.at.provider.Name, Model: a.at.model, Credential: a.at.key.ID, Cost: sluice.Cost{{Unit: sluice.Calls}}}
+	err := a.missing(ctx, &call, standings)
+	if err == nil && slices.ContainsFunc(call.Cost, func(m sluice.Amount) bool { return m.N > 0 }) {
+		_, err = a.x.s.control.Try(ctx, &call, &sluice.Decision{})
+	}
+	if err != nil {
+		a.x.s.Logger.Error("llm: a provider's figures could not be taken over", "provider", call.Provider, "error", err)
+	}
+}
+
+// missing sets the cost of call to what is left here and not there. What is left here is
+// asked for now: the attempts that were admitted while this one was under way are in the
+// provider's figures too.
+func (a *attempt) missing(ctx context.Context, call *sluice.Call, standings []upstream.Standing) error {
+	e, err := a.x.s.control.Check(ctx, *call)
+	if err != nil {
+		return err
+	}
+	for _, s := range standings {
 		unit, ok := unitOf(s.Dimension)
 		if !ok || s.Remaining < 0 || s.Limit <= 0 || s.Per > time.Minute {
 			continue // a day's figure says nothing about a minute's
 		}
-		if gone := a.left(unit) - s.Remaining; gone > 0 {
-			missing = true
-			if unit == sluice.Calls {
-				cost[0].N = gone
-				continue
-			}
-			cost = append(cost, sluice.Amount{Unit: unit, N: gone})
+		switch gone := left(e, unit) - s.Remaining; {
+		case gone <= 0:
+		case unit == sluice.Calls:
+			call.Cost[0].N = max(call.Cost[0].N, gone)
+		case call.Cost.Of(unit) == 0:
+			call.Cost = append(call.Cost, sluice.Amount{Unit: unit, N: gone})
 		}
 	}
-	if !missing {
-		return
-	}
-	call := sluice.Call{Kind: KindObserved, Provider: a.at.provider.Name, Model: a.at.model, Credential: a.at.key.ID, Cost: cost}
-	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
-	defer cancel()
-	var d sluice.Decision
-	if _, err := a.x.s.control.Try(ctx, &call, &d); err != nil {
-		a.x.s.Logger.Error("llm: a provider's figures could not be taken over", "provider", call.Provider, "error", err)
-	}
+	return nil
 }
 
 // unitOf is what a provider's dimension counts here.
@@ -58,17 +71,19 @@ func unitOf(d upstream.Dimension) (sluice.Unit, bool) {
 	return "", false
 }
 
-// left is how many units the provider's own limits had left when the attempt was admitted:
-// the least of them.
-func (a *attempt) left(unit sluice.Unit) int64 {
+// left is how many units the limits that an explanation is about have left: the least of
+// them, -1 if there is none.
+func left(e *sluice.Explanation, unit sluice.Unit) int64 {
 	least := int64(-1)
-	for i := range a.levels {
-		l := &a.levels[i]
-		if u := l.Unit; l.Shadow || l.Window <= 0 || l.Window > time.Minute || u != unit && !(u == "" && unit == sluice.Calls) {
-			continue
-		}
-		if least < 0 || l.Remaining < least {
-			least = l.Remaining
+	for i := range e.Rules {
+		for _, x := range e.Rules[i].Limits {
+			l := &x.Level
+			if u := l.Unit; l.Shadow || l.Window <= 0 || l.Window > time.Minute || u != unit && !(u == "" && unit == sluice.Calls) {
+				continue
+			}
+			if least < 0 || l.Remaining < least {
+				least = l.Remaining
+			}
 		}
 	}
 	return least

@@ -50,7 +50,7 @@ var errCut = errors.New("llm: the provider's answer ended in the middle")
 // relay waits for the first content of an answer and makes a relay its body, or says that
 // the attempt has failed.
 func (a *attempt) relay() {
-	r := &relay{a: a, body: a.answer.Body, route: a.x.route, hides: a.injects(), framing: a.framing(), buf: make([]byte, readSize)}
+	r := &relay{a: a, body: a.answer.Body, route: a.x.route, hides: a.asks, framing: a.framing(), buf: make([]byte, readSize)}
 	r.more.L = &r.mu
 	r.meter = a.x.route.NewMeter(r.written.Add)
 	r.split = dialect.NewSplitter(r.framing)

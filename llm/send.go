@@ -27,6 +27,7 @@ func (a *attempt) send() {
 		ctx = context.WithoutCancel(ctx)
 	}
 	ctx, a.cancel = context.WithTimeoutCause(ctx, a.x.s.MaxDuration, errTooLong)
+	a.asks = a.x.ask.InjectsUsage() && !a.at.provider.NoStreamUsage && !a.at.provider.plain.Load()
 	req, err := a.request(ctx)
 	if err == nil {
 		a.answer, err = a.x.s.Base.RoundTrip(req)
@@ -114,18 +115,13 @@ func (a *attempt) request(ctx context.Context) (*http.Request, error) {
 		return nil, fmt.Errorf("llm: the address of %s: %w", p.Name, err)
 	}
 	u.RawQuery = joinQuery(x.r.URL.RawQuery, query, a.holds())
-	body := x.ask.Rewrite(a.at.model, a.injects())
+	body := x.ask.Rewrite(a.at.model, a.asks)
 	req := (&http.Request{Method: x.r.Method, URL: u, Host: u.Host, Header: a.header(), ContentLength: int64(len(body)),
 		Body: io.NopCloser(bytes.NewReader(body)), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(ctx)
 	if len(body) == 0 {
 		req.Body = http.NoBody
 	}
 	return req, nil
-}
-
-// injects reports whether usage is asked for in the client's stead.
-func (a *attempt) injects() bool {
-	return a.x.ask.InjectsUsage() && !a.at.provider.NoStreamUsage
 }
 
 // holds reports whether the credential that the client shows is none of the provider's
@@ -219,6 +215,11 @@ func (a *attempt) refuse() {
 	a.answer.TransferEncoding = nil
 	a.answer.Header.Set("Content-Length", strconv.Itoa(len(body)))
 	a.judge(a.answer.StatusCode, body)
+	if status := a.answer.StatusCode; a.asks && (status == http.StatusBadRequest || status == http.StatusUnprocessableEntity) &&
+		bytes.Contains(body, []byte("stream_options")) {
+		a.at.provider.plain.Store(true)
+		a.asked = true
+	}
 	a.end(nil, a.health())
 }
 

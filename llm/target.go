@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
@@ -17,6 +18,7 @@ type provider struct {
 	accounting Accounting
 	breaker    *gobreaker.TwoStepCircuitBreaker[any]
 	lately     observed
+	plain      atomic.Bool // it has refused stream_options
 }
 
 // errNeutral is how the breaker is told of an answer that says nothing about the provider's
