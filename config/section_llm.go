@@ -44,6 +44,12 @@ type LLM struct {
 	// How long the beginning of a stream is held back, so that a failure before its first content
 	// can be met elsewhere.
 	PreambleTimeout time.Duration `key:"preambleTimeout" default:"30s" min:"1ms"`
+	// Tokens of a picture of which no size is known.
+	ImageTokens int64 `key:"imageTokens" default:"1100" min:"1"`
+	// Tokens of a piece of sound.
+	AudioTokens int64 `key:"audioTokens" default:"1000" min:"1"`
+	// Tokens of a document.
+	FileTokens int64 `key:"fileTokens" default:"3000" min:"1"`
 	// When an answer is broken off that does not end.
 	MaxDuration time.Duration `key:"maxDuration" default:"1h" min:"1s"`
 }
@@ -93,6 +99,22 @@ type LLMProvider struct {
 	StreamUsage bool `key:"streamUsage" default:"true"`
 	// Whether it charges for answers whose client has left, so that they are read to their end.
 	Drain bool `key:"drain"`
+	// How it counts tokens towards its limits. Absent is how one of its dialect does.
+	Counts *LLMCounts `key:"counts"`
+}
+
+// LLMCounts says how a provider counts: thousandths of a token for each token.
+type LLMCounts struct {
+	// Input that was read afresh.
+	Input int64 `key:"input" default:"1000" min:"0" max:"100000"`
+	// Input that came from a cache.
+	CacheRead int64 `key:"cacheRead" default:"1000" min:"0" max:"100000"`
+	// Input that was written to a cache.
+	CacheWrite int64 `key:"cacheWrite" default:"1000" min:"0" max:"100000"`
+	// Output.
+	Output int64 `key:"output" default:"1000" min:"0" max:"100000"`
+	// What is taken for the output in advance: what the request allows, what was learned, or nothing.
+	Reserve string `key:"reserve" enum:"requested|learned|none" default:"requested"`
 }
 
 // LLMModel is a model by its name or a pattern.

@@ -22,6 +22,7 @@ import (
 	"github.com/sluicegate/sluice/internal/clientip"
 	"github.com/sluicegate/sluice/llm"
 	"github.com/sluicegate/sluice/llm/dialect"
+	"github.com/sluicegate/sluice/llm/estimate"
 )
 
 // An llmServer is the gateway to language models.
@@ -33,6 +34,8 @@ type llmServer struct {
 	now     llm.Options // in force
 	door    atomic.Pointer[door]
 	old     *door // until the next reload, which may be taken back
+	// estimator is made with the first configuration.
+	estimator *estimate.Estimator
 }
 
 func openLLM(p *program, c *config.Config) (server, error) {
@@ -80,6 +83,10 @@ func (s *llmServer) options(c *config.Config) (llm.Options, *door, error) {
 		return o, &door{}, nil
 	}
 	o.Unknown, o.Malformed = l.UnknownPaths == "forward", l.Malformed == "forward"
+	if s.estimator == nil { // what is learned outlives a reload
+		s.estimator = estimate.New(estimate.Options{ImageTokens: l.ImageTokens, AudioTokens: l.AudioTokens, FileTokens: l.FileTokens})
+	}
+	o.Estimator = s.estimator
 	o.MaxBody, o.MaxAttempts = l.BodyBytes, 1+int(l.MaxRetries)
 	o.QueueTimeout = time.Duration(l.QueueTimeoutMs) * time.Millisecond
 	o.HeaderTimeout, o.PreambleTime, o.MaxDuration = l.HeaderTimeout, l.PreambleTimeout, l.MaxDuration
@@ -107,11 +114,16 @@ func (s *llmServer) options(c *config.Config) (llm.Options, *door, error) {
 
 func providerOptions(p *config.LLMProvider) llm.Provider {
 	o := llm.Provider{Name: p.Name, Dialect: dialect.Name(p.Dialect), BaseURL: p.BaseURL, KeyHeader: p.KeyHeader, NoStreamUsage: !p.StreamUsage, Drain: p.Drain}
+	if n := p.Counts; n != nil {
+		o.Accounting = &llm.Accounting{Input: n.Input, CacheRead: n.CacheRead, CacheWrite: n.CacheWrite, Output: n.Output, Reserve: reserves[n.Reserve]}
+	}
 	for i, k := range p.Keys {
 		o.Keys = append(o.Keys, llm.Key{ID: "key-" + strconv.Itoa(i+1), Secret: k.Reveal()})
 	}
 	return o
 }
+
+var reserves = map[string]llm.Reserve{"requested": llm.Requested, "learned": llm.Learned, "none": llm.NoOutput}
 
 func modelOptions(m *config.LLMModel) llm.Model {
 	micro := func(price float64) int64 { return int64(math.Round(price * 1e6)) }
