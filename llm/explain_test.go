@@ -59,3 +59,17 @@ func TestFlights(t *testing.T) {
 	cancel()
 	r.eventually("nothing is under way", func() bool { return len(r.gateway.Flights()) == 0 })
 }
+
+func TestDiscovered(t *testing.T) {
+	r := newRig(t, llm.Options{}, nil)
+	if n := len(r.gateway.Discovered()); n != 0 {
+		t.Fatalf("%d limits of nobody", n)
+	}
+	r.headers["openai"].Set("X-Ratelimit-Limit-Tokens", "30000")
+	r.headers["openai"].Set("X-Ratelimit-Remaining-Tokens", "29000")
+	r.chat("m", 10, false)
+	list := r.gateway.Discovered()
+	if len(list) != 1 || list[0].Provider != "openai" || list[0].Model != "m" || list[0].Standings[0].Limit != 30000 || list[0].Standings[0].Remaining != 29000 {
+		t.Errorf("%+v", list)
+	}
+}

@@ -13,13 +13,15 @@ import (
 // observe takes from the provider's limits what the provider says has gone and nobody here
 // has taken: others use the same account. What it says is left never gives anything back.
 func (a *attempt) observe() {
-	if len(a.levels) == 0 || !a.at.provider.lately.due(time.Now()) {
+	if !a.at.provider.lately.due(time.Now()) {
 		return
 	}
 	standings := upstream.Standings(a.answer.Header, time.Now())
 	if len(standings) == 0 {
 		return
 	}
+	p := a.at.provider
+	p.discovered.note(Discovered{p.Name, a.at.model, a.at.key.ID, time.Now(), standings})
 	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
 	defer cancel()
 	call := sluice.Call{Kind: KindObserved, Provider: a.at.provider.Name, Model: a.at.model, Credential: a.at.key.ID, Cost: sluice.Cost{{Unit: sluice.Calls}}}

@@ -27,6 +27,7 @@ type rig struct {
 	gateway *llm.Gateway
 	control *sluice.Controller
 	mocks   map[string]*llmtest.Provider
+	headers map[string]http.Header // of each provider's answers; set them before asking
 
 	mu       sync.Mutex
 	attempts []llm.Attempted
@@ -54,13 +55,14 @@ func first(n int, p llmtest.Plan) func(*llmtest.Request) llmtest.Plan {
 // newRig starts a rig whose limits are rules, beside the cooldowns that every gateway has.
 func newRig(t *testing.T, o llm.Options, p plans, rules ...sluice.Rule) *rig {
 	t.Helper()
-	r := &rig{t: t, mocks: map[string]*llmtest.Provider{}}
+	r := &rig{t: t, mocks: map[string]*llmtest.Provider{}, headers: map[string]http.Header{}}
 	for _, d := range []struct {
 		name    string
 		dialect dialect.Name
 		base    string
 	}{{"openai", dialect.OpenAI, "/v1"}, {"backup", dialect.OpenAI, "/v1"}, {"claude", dialect.Anthropic, "/v1"}, {"google", dialect.Gemini, "/v1beta"}, {"local", dialect.Ollama, ""}} {
-		mock := llmtest.New(llmtest.Options{Plan: p[d.name]})
+		r.headers[d.name] = http.Header{}
+		mock := llmtest.New(llmtest.Options{Plan: p[d.name], Header: r.headers[d.name]})
 		up := httptest.NewServer(mock)
 		t.Cleanup(up.Close)
 		t.Cleanup(mock.Close)

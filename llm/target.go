@@ -18,6 +18,7 @@ type provider struct {
 	accounting Accounting
 	breaker    *gobreaker.TwoStepCircuitBreaker[any]
 	lately     observed
+	discovered discovered
 	plain      atomic.Bool // it has refused stream_options
 }
 

@@ -207,6 +207,30 @@ type flightAnswer struct {
 	Attempts   int    `json:"attempts"`
 }
 
+// A discoveredLimit is what a provider has said of one of its limits.
+type discoveredLimit struct {
+	Provider   string `json:"provider"`
+	Model      string `json:"model,omitempty"`
+	Credential string `json:"credential,omitempty"`
+	Dimension  string `json:"dimension"`
+	PerMs      int64  `json:"perMs,omitempty"` // zero is not said
+	Limit      int64  `json:"limit"`           // -1 is not said
+	Remaining  int64  `json:"remaining"`       // the same
+	ResetMs    int64  `json:"resetMs,omitempty"`
+	AgoMs      int64  `json:"agoMs"`
+}
+
+func discoveredLimits(g *llm.Gateway) []discoveredLimit {
+	list := []discoveredLimit{}
+	for _, d := range g.Discovered() {
+		for _, s := range d.Standings {
+			list = append(list, discoveredLimit{d.Provider, d.Model, d.Credential, string(s.Dimension), s.Per.Milliseconds(), s.Limit, s.Remaining,
+				s.Reset.Milliseconds(), time.Since(d.At).Milliseconds()})
+		}
+	}
+	return list
+}
+
 // mostFlights is how many requests are listed, those first that are under way longest.
 const mostFlights = 1000
 
@@ -216,9 +240,10 @@ func flightsLive(g *llm.Gateway) http.Handler {
 		list := g.Flights()
 		slices.SortFunc(list, func(a, b llm.Flight) int { return a.Since.Compare(b.Since) })
 		out := struct {
-			UnderWay int            `json:"underWay"`
-			Requests []flightAnswer `json:"requests"`
-		}{len(list), []flightAnswer{}}
+			UnderWay   int               `json:"underWay"`
+			Requests   []flightAnswer    `json:"requests"`
+			Discovered []discoveredLimit `json:"discovered"`
+		}{len(list), []flightAnswer{}, discoveredLimits(g)}
 		for _, f := range list[:min(len(list), mostFlights)] {
 			out.Requests = append(out.Requests, flightAnswer{f.Caller.Subject, f.Caller.Tenant, f.Model, f.Operation.String(), f.Stream,
 				time.Since(f.Since).Milliseconds(), f.Provider, f.Credential, f.Attempts})
