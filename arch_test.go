@@ -67,6 +67,7 @@ var rules = map[string][]ban{
 	"docs":               {noEngine},
 	"llm":                otherSurfaces("llm/...", noStores, noLedger, noConfig),
 	"llm/dialect":        surfaceBans(noEngine, noStores, noLedger, noConfig, noClock),
+	"llm/translate":      otherSurfaces("llm/...", noEngine, noStores, noLedger, noConfig, noClock),
 	"llm/llmtest":        otherSurfaces("llm/...", noEngine, noStores, noLedger, noConfig),
 	"llm/estimate":       otherSurfaces("llm/...", noEngine, noStores, noLedger, noConfig, noNetwork),
 	"identity":           surfaceBans(noEngine, noStores, noLedger, noConfig),
