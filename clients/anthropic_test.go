@@ -14,7 +14,7 @@ func ask(model string) anthropic.MessageNewParams {
 
 func TestAnthropic(t *testing.T) {
 	r := start(t)
-	client := anthropic.NewClient(option.WithBaseURL(r.url), option.WithAPIKey("of-the-tenant"))
+	client := anthropic.NewClient(option.WithBaseURL(r.url), option.WithAPIKey(tenantKey))
 	t.Run("whole", func(t *testing.T) {
 		a, err := client.Messages.New(t.Context(), ask("mock:text=hello"))
 		if err != nil || a.Content[0].Text != "hello" || a.Usage.OutputTokens != 16 {

@@ -12,7 +12,7 @@ import (
 )
 
 func openAI(r *rig, o ...option.RequestOption) openai.Client {
-	return openai.NewClient(append([]option.RequestOption{option.WithBaseURL(r.url + "/v1"), option.WithAPIKey("of-the-tenant")}, o...)...)
+	return openai.NewClient(append([]option.RequestOption{option.WithBaseURL(r.url + "/v1"), option.WithAPIKey(tenantKey)}, o...)...)
 }
 
 func question(model string) openai.ChatCompletionNewParams {
@@ -71,7 +71,7 @@ func TestOpenAI(t *testing.T) {
 	})
 	t.Run("L-012 what can never pass is not sent again", func(t *testing.T) {
 		before, began := r.mock.Requests(), time.Now()
-		q := question("mock:tight")
+		q := question("tight")
 		q.MaxTokens = openai.Int(5000)
 		_, err := client.Chat.Completions.New(t.Context(), q)
 		refused, ok := errors.AsType[*openai.Error](err)
