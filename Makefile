@@ -8,6 +8,8 @@ STATICCHECK := go tool -modfile=$(CURDIR)/tools/go.mod staticcheck
 FUZZTIME ?= 30s
 # The race detector needs a C compiler.
 RACE := $(if $(shell command -v gcc),-race)
+# All tests, of this module and of the one with the clients.
+TESTS = go test $(RACE) -timeout 20m -json ./... && cd clients && go test $(RACE) -timeout 10m -json ./...
 
 .PHONY: help run test ci bench fuzz sim fmt fmt-check vet staticcheck generate examples bench-check services versions test-count
 
@@ -18,7 +20,7 @@ run: ## serve with the built-in configuration: :8080, and 127.0.0.1:9090 to look
 	go run ./cmd/sluice serve
 
 test: ## all tests with the race detector; needs no network, and says what it left out
-	go test $(RACE) -timeout 20m -json ./... | go run ./internal/testcount
+	{ $(TESTS); } | go run ./internal/testcount
 
 ci: ## everything that has to pass, step by step
 	@.ci/steps services fmt-check vet staticcheck generate examples bench-check fuzz sim versions test-count
@@ -42,10 +44,12 @@ fmt-check:
 vet: ## go vet
 	go vet ./...
 	cd bench && go vet ./...
+	cd clients && go vet ./...
 
 staticcheck: ## staticcheck, pinned in tools/go.mod
 	$(STATICCHECK) ./...
 	cd bench && $(STATICCHECK) ./...
+	cd clients && $(STATICCHECK) ./...
 
 generate: ## run the generators; fails if that changes a file
 	@state() { git status --porcelain; git diff | cksum; }; \
@@ -67,4 +71,4 @@ versions: ## the suite of the Redis store on other versions: 6.2, 8.2, Valkey
 # The race detector allocates by itself: what must not allocate is checked without it.
 test-count:
 	GOPROXY=off go test -run 'Allocat' . ./store/memory
-	GOPROXY=off go test $(RACE) -timeout 20m -json ./... | go run ./internal/testcount
+	export GOPROXY=off; { $(TESTS); } | go run ./internal/testcount
