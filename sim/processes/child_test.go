@@ -45,7 +45,7 @@ func policy(leases bool) *sluice.Policy {
 	}
 	p := &sluice.Policy{Rules: []sluice.Rule{
 		bucket: rule("bucket", limit.Bucket(100, limit.Second, 50)),
-		window: rule("window", limit.Window(100, limit.Second)),
+		window: rule("window", limit.Window(200, 2*limit.Second)),
 		slots:  rule("slots", limit.Slots(10)),
 		shared: {ID: "shared", Limits: []sluice.Limit{{Limit: limit.Window(1500, limit.Second)}}},
 	}}
@@ -143,7 +143,7 @@ func (j *task) call(ctx context.Context, c *sluice.Controller, r *rand.Rand, kin
 			continue
 		}
 		if err == nil && kind == slots {
-			rest(ctx, time.Duration(300+r.IntN(600))*time.Millisecond)
+			rest(ctx, time.Duration(500+r.IntN(1000))*time.Millisecond)
 		}
 		adm.Release()
 	}
