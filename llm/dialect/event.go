@@ -42,17 +42,19 @@ type Event struct {
 	Cut bool
 }
 
-// maxEvent is how much of an event is kept. What uses more than that is content: no frame,
-// no usage and no error is so large.
+// maxEvent is how much of an event is kept, unless more is asked for. What uses more than that
+// is content: no frame, no usage and no error is so large.
 const maxEvent = 256 << 10
 
 // tail is how much of the end of a large event is kept, where its usage stands.
 const tail = 16 << 10
 
 // A Splitter cuts a stream into events. Every byte that it is given comes out in the Raw of
-// exactly one event, in order. It holds at most maxEvent bytes, however long a line is.
+// exactly one event, in order. It holds at most maxEvent bytes, however long a line is, or what
+// [Splitter.Hold] says.
 type Splitter struct {
 	framing Framing
+	most    int // of an event that is kept
 	buf     []byte
 	scanned int // of buf, where no event ends
 	large   bool
@@ -63,7 +65,11 @@ type Splitter struct {
 }
 
 // NewSplitter returns a Splitter for a stream that is framed so.
-func NewSplitter(f Framing) *Splitter { return &Splitter{framing: f} }
+func NewSplitter(f Framing) *Splitter { return &Splitter{framing: f, most: maxEvent} }
+
+// Hold keeps events of up to n bytes in one piece, for a reader that needs all of them. It has
+// to be called before the first Feed.
+func (s *Splitter) Hold(n int) { s.most = max(n, maxEvent) }
 
 // Feed takes the next bytes of the stream and calls emit for each event that is complete, or
 // too large to be kept.
@@ -81,9 +87,11 @@ func (s *Splitter) Feed(p []byte, emit func(Event)) {
 			s.emit(emit, s.buf[from:end], false)
 			from, s.large = end, false
 		}
-		s.buf = s.buf[:copy(s.buf, s.buf[from:])]
-		s.scanned -= from
-		if len(s.buf) >= maxEvent {
+		if from > 0 {
+			s.buf = s.buf[:copy(s.buf, s.buf[from:])]
+			s.scanned -= from
+		}
+		if len(s.buf) >= s.most {
 			s.overflow(emit)
 		}
 	}

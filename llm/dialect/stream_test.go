@@ -166,6 +166,27 @@ func TestLargeEvents(t *testing.T) {
 			t.Errorf("usage %+v", u)
 		}
 	})
+	t.Run("L-114 in one piece, if that is asked for", func(t *testing.T) {
+		for _, n := range []int{1 << 20, 3 << 20} {
+			s := NewSplitter(Events)
+			s.Hold(2 << 20)
+			var whole, parts int
+			emit := func(e Event) {
+				if e.Part {
+					parts++
+				} else if len(e.Data) == n {
+					whole++
+				}
+			}
+			stream := "data: " + strings.Repeat("x", n) + "\n\n"
+			for at := 0; at < len(stream); at += 32 << 10 {
+				s.Feed([]byte(stream[at:min(at+32<<10, len(stream))]), emit)
+			}
+			if small := n < 2<<20; (whole == 1) != small || (parts == 0) != small || cap(s.buf) > 4<<20 {
+				t.Errorf("%d bytes came in %d and %d pieces, and %d are held", n, whole, parts, cap(s.buf))
+			}
+		}
+	})
 	t.Run("an answer in one piece of 4 MiB", func(t *testing.T) {
 		body := `{"data":[` + strings.Repeat("0.1,", 1<<20) + `0],"usage":{"prompt_tokens":3,"total_tokens":3}}`
 		m := Route{Dialect: OpenAI, Operation: Embeddings}.NewMeter(nil)
