@@ -101,6 +101,29 @@ func TestExpiry(t *testing.T) {
 		d.want(ledger.Unknown, named(1, ledger.Command{Op: ledger.Find}))
 		d.left(1, slot)
 	})
+	t.Run("C-98 a window that becomes shorter lets it leave sooner", func(t *testing.T) {
+		d := newDesk(t)
+		d.want(ledger.Done, expiring(1, budget))
+		shorter := budget
+		shorter.Limit = limit.Window(100, 2*limit.Hour)
+		cmd := settle(1, 5)
+		cmd.Steps = []ledger.Step{shorter}
+		d.want(ledger.Done, cmd)
+		d.now += 2*limit.Hour - 1
+		d.want(ledger.Done, named(1, ledger.Command{Op: ledger.Find}))
+		d.now++
+		d.want(ledger.Unknown, named(1, ledger.Command{Op: ledger.Find}))
+	})
+	t.Run("C-99 what is taken and voided all the time takes no room", func(t *testing.T) {
+		d := newDesk(t)
+		for range 10_000 {
+			d.want(ledger.Done, expiring(1, tokens))
+			d.want(ledger.Done, named(1, ledger.Command{Op: ledger.Void}))
+		}
+		if n := ledger.Leaving(d.grants); n > 0 {
+			t.Errorf("%d times are kept of a grant that is no more", n)
+		}
+	})
 	t.Run("a released or voided one leaves once", func(t *testing.T) {
 		d := newDesk(t)
 		for round := range 3 {

@@ -66,9 +66,10 @@ type Grants struct {
 	byID      map[ID]*Record
 	// ended holds released grants in the order in which they may be forgotten.
 	ended []ended
-	// expiring holds open grants that may be forgotten, a heap by when; some may have been
-	// released or voided since.
-	expiring expiring
+	// leaving are the open grants that may be forgotten, a heap by when, and leavers the
+	// same by ID.
+	leaving leaving
+	leavers map[ID]*leaver
 }
 
 type ended struct {
@@ -76,17 +77,35 @@ type ended struct {
 	at limit.Micros
 }
 
-// expiring is a heap of grants by the time at.
-type expiring []ended
+// A leaver is an open grant that may be forgotten at a time.
+type leaver struct {
+	id    ID
+	at    limit.Micros
+	place int // in the heap
+}
 
-func (h expiring) Len() int           { return len(h) }
-func (h expiring) Less(i, j int) bool { return h[i].at < h[j].at }
-func (h expiring) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *expiring) Push(x any)        { *h = append(*h, x.(ended)) }
+// leaving is a heap of leavers by their time.
+type leaving []*leaver
 
-func (h *expiring) Pop() any {
-	last := (*h)[len(*h)-1]
-	*h = (*h)[:len(*h)-1]
+func (h leaving) Len() int           { return len(h) }
+func (h leaving) Less(i, j int) bool { return h[i].at < h[j].at }
+
+func (h leaving) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].place, h[j].place = i, j
+}
+
+func (h *leaving) Push(x any) {
+	l := x.(*leaver)
+	l.place = len(*h)
+	*h = append(*h, l)
+}
+
+func (h *leaving) Pop() any {
+	n := len(*h) - 1
+	last := (*h)[n]
+	(*h)[n] = nil
+	*h = (*h)[:n]
 	return last
 }
 
@@ -95,7 +114,7 @@ func (h *expiring) Pop() any {
 // on what is under way shall not become one on traffic. max of zero keeps none: every
 // Take with an ID is answered Full.
 func NewGrants(max int, retention limit.Micros) *Grants {
-	return &Grants{max: max, retention: retention, byID: make(map[ID]*Record)}
+	return &Grants{max: max, retention: retention, byID: make(map[ID]*Record), leavers: make(map[ID]*leaver)}
 }
 
 // Len returns how many grants are remembered.
@@ -207,7 +226,6 @@ func (g *Grants) End(cmd *Command, res *Result) {
 				s.N = 0
 			}
 		}
-		g.expect(cmd.ID, r)
 	case Void:
 		delete(g.byID, cmd.ID)
 		g.open--
@@ -216,6 +234,7 @@ func (g *Grants) End(cmd *Command, res *Result) {
 		g.open--
 		g.ended = append(g.ended, ended{cmd.ID, res.At})
 	}
+	g.expect(cmd.ID)
 	r.describe(res) // the store may have changed the keys of the steps
 }
 
@@ -225,30 +244,34 @@ func (g *Grants) forget(now limit.Micros) {
 		delete(g.byID, g.ended[0].id)
 		g.ended = g.ended[1:]
 	}
-	for len(g.expiring) > 0 && g.expiring[0].at <= now {
-		g.forgetExpired(heap.Pop(&g.expiring).(ended).id, now)
+	for len(g.leaving) > 0 && g.leaving[0].at <= now {
+		id := heap.Pop(&g.leaving).(*leaver).id
+		delete(g.leavers, id)
+		delete(g.byID, id)
+		g.open--
 	}
 }
 
-// forgetExpired drops a grant that may be forgotten now. It may stay longer than was
-// thought: its rules have changed, or the ID is another's.
-func (g *Grants) forgetExpired(id ID, now limit.Micros) {
-	r := g.byID[id]
-	if r == nil {
-		return
+// expect notes when the grant of id may be forgotten, if nobody releases it: its record,
+// or the limits of its steps, have changed, or it is no more.
+func (g *Grants) expect(id ID) {
+	var at limit.Micros
+	leaves := false
+	if r := g.byID[id]; r != nil {
+		at, leaves = r.leaves(g.retention)
 	}
-	if at, ok := r.leaves(g.retention); !ok || at > now {
-		g.expect(id, r)
-		return
-	}
-	delete(g.byID, id)
-	g.open--
-}
-
-// expect notes when a grant may be forgotten, if nobody releases it.
-func (g *Grants) expect(id ID, r *Record) {
-	if at, ok := r.leaves(g.retention); ok {
-		heap.Push(&g.expiring, ended{id, at})
+	switch l := g.leavers[id]; {
+	case l == nil && leaves:
+		l = &leaver{id: id, at: at}
+		g.leavers[id] = l
+		heap.Push(&g.leaving, l)
+	case l == nil:
+	case !leaves:
+		heap.Remove(&g.leaving, l.place)
+		delete(g.leavers, id)
+	case l.at != at:
+		l.at = at
+		heap.Fix(&g.leaving, l.place)
 	}
 }
 
@@ -270,7 +293,7 @@ func (g *Grants) Put(id ID, r Record) {
 		g.open++
 	}
 	g.byID[id] = &r
-	g.expect(id, &r)
+	g.expect(id)
 }
 
 // Open yields the grants that have not been released, in no order.
