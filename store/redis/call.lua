@@ -10,12 +10,13 @@ end
 -- Reads a command, and the keys it is about from the k-th on.
 local function readcommand(blob, k)
 	local _, flags, n, at, delay, pos = unpack('<BBHi8i8', blob)
-	local cmd = {flags = flags, at = at, delay = delay, steps = {}, brief = flags % 8 >= 4}
+	local cmd = {flags = flags, at = at, delay = delay, steps = {}, brief = flags % 8 >= 4, calls = NOTHING, expires = 0}
 	cmd.root, cmd.part = flags % 32 >= 16, flags % 64 >= 32
 	if cmd.root then cmd.owner = sub(blob, 13, 20) end
 	if flags % 4 >= 2 then
 		cmd.record, cmd.asked, k, pos = KEYS[k], sub(blob, pos, pos + 7), k + 1, pos + 8
 	end
+	if flags % 128 >= 64 then cmd.calls, cmd.expires, pos = unpack('<c8i8', blob, pos) end
 	for i = 1, n do
 		local name = cmd.root and sub(blob, pos, pos + NAME - 1)
 		if name then pos = pos + NAME else name, k = sub(KEYS[k], #PREFIX + 1), k + 1 end

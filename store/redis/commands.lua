@@ -140,8 +140,9 @@ end
 local function finish(op, r, cmd, t)
 	local key = cmd.record
 	if op == TAKE then
-		r = {asked = cmd.asked, at = t, ended = cmd.brief and -1 or 0, settled = 0, released = 0, steps = cmd.steps, used = ''}
-		return writerecord(key, r, false)
+		r = newrecord(cmd, t)
+		if cmd.brief then r.ended = -1 end
+		return writeopen(key, r, cmd)
 	end
 	if op == VOID or op == RELEASE and cmd.brief then
 		call('DEL', key)
@@ -150,10 +151,10 @@ local function finish(op, r, cmd, t)
 		writerecord(key, r, RETENTION)
 	elseif op == SETTLE then
 		r.settled, r.used = 1, cmd.used
-		writerecord(key, r)
+		if r.released == 0 then writeopen(key, r, cmd) else writerecord(key, r) end
 	elseif op == FREE then
 		for _, s in ipairs(heldsteps(r, cmd.steps)) do emptystep(s) end
-		writerecord(key, r)
+		writeopen(key, r, cmd)
 	end
 end
 
@@ -180,7 +181,8 @@ local function named(op, cmd, t)
 		status, all = run(op, steps, t, r and r.at or t, cmd.used, cmd.delay)
 		if status == DONE then finish(op, r, cmd, t) end
 	elseif status == UNKNOWN and op == VOID and (cmd.brief or cmd.part and not late) then
-		local none = {asked = cmd.asked, at = t, ended = t, settled = 0, released = VOIDED, steps = {}, used = ''}
+		local none = newrecord(cmd, t)
+		none.ended, none.released, none.steps = t, VOIDED, {}
 		writerecord(cmd.record, none, BRIEF)
 	end
 	if status == UNKNOWN or cmd.brief or op == TAKE and status == CONFLICT then r = nil end

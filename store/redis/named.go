@@ -69,7 +69,7 @@ func (s *Store) follow(cmd *ledger.Command, said *root, tell func([]*request, fu
 	var list []*request
 	for _, p := range piecesOf(&whole) {
 		if what := said.meaning(cmd, p); len(what) > 0 {
-			list = append(list, s.partRequest(cmd.ID, p, said.life, what...))
+			list = append(list, s.partRequest(cmd.ID, p, said, what...))
 		}
 	}
 	if cmd.Op != ledger.Find {
@@ -98,7 +98,7 @@ func (said *root) meaning(cmd *ledger.Command, p *piece) []ledger.Command {
 				end.Steps = append(end.Steps, cmd.Steps[i])
 			}
 		}
-		if len(end.Steps) > 0 {
+		if len(end.Steps) > 0 || said.leaves > 0 { // which it did not, as long as it held slots
 			return []ledger.Command{end}
 		}
 	}
@@ -216,6 +216,9 @@ func (s *Store) commit(ctx context.Context, a *attempt, res *ledger.Result) (don
 		s.giveUp(ctx, a.id, &a.root, a.list, func() {})
 		return false, nil
 	}
+	if said.leaves > 0 && a.root.leaves == 0 { // its slots were those of a shadow, which took none
+		s.follow(&ledger.Command{Op: ledger.Free, ID: a.id}, &said, s.sendLater)
+	}
 	s.granted(ctx, a, &said, res)
 	return true, nil
 }
@@ -257,7 +260,8 @@ func (s *Store) look(ctx context.Context, cmd *ledger.Command, p *piece) error {
 }
 
 // abort gives a life up, if it is pending, and voids the first n of its pieces, which have
-// been taken; or all of them, if others have tried too and may have died.
+// been taken; or all of them, if others have tried too and may have died, or may have before
+// they had voided what they took in the life before.
 func (s *Store) abort(ctx context.Context, id ledger.ID, at *root, list []*piece, n int) (root, error) {
 	said, err := s.askRoot(ctx, s.rootRequest(opAbort, &ledger.Command{ID: id, Call: uint64(at.life)}))
 	if err != nil || said.status == ledger.Replayed {
@@ -267,7 +271,7 @@ func (s *Store) abort(ctx context.Context, id ledger.ID, at *root, list []*piece
 	if said.status == ledger.Done {
 		after = s.forget(id, at.life)
 	}
-	if said.settled {
+	if said.settled || at.before > 0 {
 		n = len(list)
 	}
 	s.giveUp(ctx, id, at, list[:n], after)
@@ -279,7 +283,7 @@ func (s *Store) giveUp(ctx context.Context, id ledger.ID, at *root, taken []*pie
 	cmds := []ledger.Command{{Op: ledger.Void, ID: id, Steps: at.steps}}
 	s.refusals.begin(cmds)
 	defer s.refusals.end(cmds)
-	s.bring(ctx, s.voids(id, taken, at.life), after)
+	s.bring(ctx, s.voids(id, taken, at), after)
 }
 
 // granted answers a caller whose life the root says is open.

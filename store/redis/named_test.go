@@ -243,7 +243,7 @@ func TestFencing(t *testing.T) {
 		}
 		c.want(ledger.Done, c.b, ledger.Take) // before anything was voided
 		c.left(3, 0, 0, 8)
-		c.a.bring(ctx, c.a.voids(a.id, a.list, a.root.life), c.a.forget(a.id, a.root.life))
+		c.a.bring(ctx, c.a.voids(a.id, a.list, &a.root), c.a.forget(a.id, a.root.life))
 		c.left(3, 0, 0, 8)
 		c.want(ledger.Done, c.b, ledger.Find)
 		c.part(c.a, a, 2, ledger.Conflict) // a take that is as late
@@ -254,11 +254,31 @@ func TestFencing(t *testing.T) {
 	t.Run("a take that arrives after its void takes nothing", func(t *testing.T) {
 		c := fresh(t)
 		a := c.begin(c.a)
-		c.a.bring(ctx, c.a.voids(a.id, a.list, a.root.life), func() {})
+		c.a.bring(ctx, c.a.voids(a.id, a.list, &a.root), func() {})
 		for i := range a.list {
 			c.part(c.a, a, i, ledger.Conflict)
 		}
 		c.left(5, 1, 1, 9)
+	})
+	t.Run("P-103 what a process that died had given up is given back by the next with the ID, though it is refused", func(t *testing.T) {
+		c := fresh(t)
+		other := ledger.Command{Steps: slices.Clone(c.take.Steps[:1])}
+		other.Steps[0].N = 3
+		c.apply(c.b, other)
+		a := c.begin(c.a)
+		c.part(c.a, a, 0, ledger.Done)
+		c.part(c.a, a, 1, ledger.Done)
+		abort := ledger.Command{ID: a.id, Call: uint64(a.root.life)}
+		if said, err := c.a.askRoot(ctx, c.a.rootRequest(opAbort, &abort)); err != nil || said.status != ledger.Done {
+			t.Fatalf("%+v, %v", said, err)
+		}
+		next := c.take
+		next.Steps = slices.Clone(next.Steps)
+		next.Steps[0].N = 3
+		if res := c.apply(c.b, next); res.Status != ledger.Refused {
+			t.Fatalf("status %d", res.Status)
+		}
+		c.await(c.b, 2, 1, 1, 9)
 	})
 	t.Run("a server whose clock is behind makes no life that is too early", func(t *testing.T) {
 		c := fresh(t)
@@ -355,4 +375,96 @@ func age(t *testing.T, c *scene, group *redistest.Group) limit.Micros {
 		t.Fatal(err)
 	}
 	return limit.Micros(life)
+}
+
+// lives returns for how long the root of the scene and its parts are kept, in the order in
+// which they are taken; -1 is for ever.
+func (c *scene) lives(group *redistest.Group) (all []time.Duration) {
+	c.Helper()
+	keys := []string{c.a.recordKey(c.take.ID)}
+	for _, p := range piecesOf(&c.take) {
+		keys = append(keys, c.a.besideKey(groupOf(p.cmd[0].Steps), c.take.ID))
+	}
+	for _, key := range keys {
+		ms, err := strconv.ParseInt(strings.TrimPrefix(group.Owner(key).Do("PTTL", key), ":"), 10, 64)
+		if err != nil || ms == -2 {
+			c.Fatalf("%s is not there: %v", key, err)
+		}
+		all = append(all, time.Duration(max(-1, ms*int64(time.Millisecond))))
+	}
+	return all
+}
+
+// TestLeaving is about grants that expire in a Cluster: the parts stay as long as the root,
+// and no longer than some minutes more.
+func TestLeaving(t *testing.T) {
+	group := redistest.Cluster(t)
+	fresh := scenes(t, group)
+	leave := func(t *testing.T, c *scene) {
+		t.Helper()
+		for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+			all, ok := c.lives(group), true
+			for i, life := range all {
+				least := time.Hour
+				if i > 0 {
+					least += brief
+				}
+				ok = ok && life > least-time.Minute && life <= least
+			}
+			if ok {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("root and parts are kept for %v, want %v and %v more", all, time.Hour, brief)
+			}
+		}
+	}
+	stay := func(t *testing.T, c *scene) {
+		t.Helper()
+		if all := c.lives(group); slices.Max(all) != -1 {
+			t.Errorf("root and parts are kept for %v, want for ever", all)
+		}
+	}
+	expiring := func(t *testing.T, steps ...int) *scene {
+		c := fresh(t)
+		all := c.take.Steps
+		c.take.Steps, c.take.Expires = nil, limit.Minute
+		for _, i := range steps {
+			c.take.Steps = append(c.take.Steps, all[i])
+		}
+		c.take.Steps = append(c.take.Steps, ledger.Step{Key: ledger.Key{Cell: all[3].Key.Cell + 1}, Limit: limit.Bucket(1, limit.Hour, 9), N: 1})
+		return c
+	}
+	t.Run("C-98 C-99 a reservation leaves with all its parts", func(t *testing.T) {
+		c := expiring(t, 0)
+		c.want(ledger.Done, c.a, ledger.Take)
+		leave(t, c)
+		c.take.Used = []int64{1, 1}
+		c.want(ledger.Done, c.b, ledger.Settle)
+		leave(t, c)
+	})
+	t.Run("C-98 while it holds a slot nothing of it leaves", func(t *testing.T) {
+		c := expiring(t, 0, 2)
+		c.want(ledger.Done, c.a, ledger.Take)
+		stay(t, c)
+		if status := c.apply(c.b, ledger.Command{Op: ledger.Free, ID: c.take.ID, Steps: c.take.Steps[1:2]}).Status; status != ledger.Done {
+			t.Errorf("status %d", status)
+		}
+		leave(t, c)
+	})
+	t.Run("C-98 a slot that a shadow was denied keeps nothing", func(t *testing.T) {
+		c := expiring(t, 0, 2)
+		c.want(ledger.Done, c.a, ledger.Take)
+		other := expiring(t)
+		other.take.Steps = append(other.take.Steps, c.take.Steps[1])
+		other.take.Steps[1].Set = 1
+		other.want(ledger.Done, other.b, ledger.Take)
+		leave(t, other)
+	})
+	t.Run("C-98 one that does not expire stays", func(t *testing.T) {
+		c := expiring(t, 0)
+		c.take.Expires = 0
+		c.want(ledger.Done, c.a, ledger.Take)
+		stay(t, c)
+	})
 }

@@ -3,12 +3,12 @@
 -- in which ARGV[4] stands in place of their end, and roots, whose keys have the length
 -- ARGV[5].
 local function its(key)
-	local head = redis.pcall('GETRANGE', key, 0, 27)
-	if type(head) ~= 'string' or #head < 28 then return false end
+	local head = redis.pcall('GETRANGE', key, 0, 43)
+	if type(head) ~= 'string' or #head < 44 then return false end
 	if #key ~= tonumber(ARGV[5]) then
 		return string.sub(head, 1, 8) == ARGV[3] and string.sub(head, 17, 24) == ARGV[4]
 	end
-	local from = 28 + 64 * struct.unpack('<H', head, 27) + 8 -- steps, and the life
+	local from = 44 + 64 * struct.unpack('<H', head, 43) + 8 -- steps, and the life
 	return redis.pcall('GETRANGE', key, from, from + 7) == ARGV[3]
 end
 

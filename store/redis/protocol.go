@@ -20,6 +20,7 @@ const (
 	flagOnce               // the record only marks that the command has arrived
 	flagRoot               // the record is a root; the steps bring the names of their cells
 	flagPart               // the record is a part; Call is the life of its grant
+	flagTerms              // Calls and Expires follow; of a part, when it may be forgotten
 )
 
 const (
@@ -94,6 +95,9 @@ func readStep(b []byte) ledger.Step {
 
 // appendCommand writes cmd with these steps.
 func appendCommand(b []byte, cmd *ledger.Command, steps []ledger.Step, flags byte) []byte {
+	if flags&flagRecord != 0 && (cmd.Calls != 0 || cmd.Expires > 0) {
+		flags |= flagTerms
+	}
 	b = binary.LittleEndian.AppendUint16(append(b, byte(cmd.Op), flags), uint16(len(steps)))
 	span := cmd.Delay
 	if cmd.Op == ledger.Take {
@@ -102,6 +106,9 @@ func appendCommand(b []byte, cmd *ledger.Command, steps []ledger.Step, flags byt
 	b = append64(append64(b, int64(cmd.At)), int64(span))
 	if flags&flagRecord != 0 {
 		b = binary.LittleEndian.AppendUint64(b, cmd.Call)
+	}
+	if flags&flagTerms != 0 {
+		b = append64(append64(b, cmd.Calls), min(int64(cmd.Expires), largest))
 	}
 	for i := range steps {
 		if flags&flagRoot != 0 {
@@ -152,10 +159,11 @@ func (r *reader) readAnswer(cmd *ledger.Command, res *ledger.Result) {
 	res.Status = ledger.Status(head[0])
 	refusals, record := head[1]&1 != 0, head[1]&2 != 0
 	if record {
-		if at := limit.Micros(read64(r.take(8))); cmd.Op == ledger.Take {
+		at := limit.Micros(read64(r.take(8)))
+		r.readRecord(res)
+		if cmd.Op == ledger.Take {
 			res.At = at
 		}
-		r.readSteps(res)
 	}
 	if cmd.Op > ledger.Peek || res.Status > ledger.Refused {
 		return
@@ -170,8 +178,12 @@ func (r *reader) readAnswer(cmd *ledger.Command, res *ledger.Result) {
 	}
 }
 
-// readSteps reads the steps of a record, and what has become of it.
-func (r *reader) readSteps(res *ledger.Result) {
+// readRecord reads what a record says of a grant, into an answer at the time of the script.
+func (r *reader) readRecord(res *ledger.Result) {
+	res.Calls = read64(r.take(8))
+	if expires := limit.Micros(read64(r.take(8))); expires > 0 {
+		res.Left = expires - res.At
+	}
 	head := r.take(4)
 	res.Settled, res.Released = head[0] != 0, head[1] != 0
 	for range binary.LittleEndian.Uint16(head[2:]) {

@@ -3,6 +3,7 @@
 local NAME, STEP = 24, 40 -- a cell's key without the prefix; a step as the client writes it
 
 local DONE, REFUSED, REPLAYED, CONFLICT, UNKNOWN = 0, 1, 2, 3, 4
+local NOTHING = pack('<i8', 0) -- no calls, no owner
 local VOIDED = 3 -- in place of released: the grant was given up before it was made
 
 local function readstep(blob, pos)
@@ -14,11 +15,33 @@ local function readstep(blob, pos)
 	}
 end
 
+-- What is remembered of a Take at time t. A part does not expire: the root does.
+local function newrecord(cmd, t)
+	return {
+		asked = cmd.asked, at = t, ended = 0, settled = 0, released = 0, steps = cmd.steps, used = '',
+		calls = cmd.calls, expires = not cmd.part and cmd.expires > 0 and t + cmd.expires or 0,
+	}
+end
+
+-- The twin of Record.leaves: when r may be forgotten if nobody releases it, zero if it stays.
+local function leaves(r)
+	if r.expires == 0 then return 0 end
+	local least = RETENTION * 1000
+	for _, s in ipairs(r.steps) do
+		if s.kind == SLOTS and s.n > 0 then return 0 end
+		if s.kind == WINDOW then least = max(least, s.per) end
+	end
+	return max(r.expires, r.at + least)
+end
+
 local function readrecord(key)
 	local raw = call('GET', key)
 	if not raw then return nil end
-	local asked, at, ended, settled, released, n, pos = unpack('<c8i8i8BBH', raw)
-	local r = {asked = asked, at = at, ended = ended, settled = settled, released = released, steps = {}}
+	local asked, at, ended, calls, expires, settled, released, n, pos = unpack('<c8i8i8c8i8BBH', raw)
+	local r = {
+		asked = asked, at = at, ended = ended, calls = calls, expires = expires,
+		settled = settled, released = released, steps = {},
+	}
 	for i = 1, n do
 		local s = readstep(raw, pos + NAME)
 		s.name = sub(raw, pos, pos + NAME - 1)
@@ -26,19 +49,25 @@ local function readrecord(key)
 		r.steps[i], pos = s, pos + NAME + STEP
 	end
 	r.used = sub(raw, pos)
-	return r
+	local gone = released == 0 and leaves(r) or 0
+	if gone == 0 or gone > now then return r end
 end
 
--- What of a record answers a command: its steps, and what has become of it.
+-- What of a record answers a command: what its grant stands for and when that expires, what has
+-- become of it, and its steps.
 local function describe(r)
-	local parts = {pack('<BBH', r.settled, r.released, #r.steps)}
+	local parts = {r.calls .. pack('<i8BBH', r.expires, r.settled, r.released, #r.steps)}
 	for i = 1, #r.steps do parts[i + 1] = r.steps[i].name .. r.steps[i].text end
 	return concat(parts)
 end
 
+local function recordtext(r)
+	return r.asked .. pack('<i8i8', r.at, r.ended) .. describe(r) .. (r.life and pack('<i8', r.life) .. r.owner or '') .. r.used
+end
+
 -- Writes r, to be forgotten after ttl milliseconds; false is never, nil as before.
 local function writerecord(key, r, ttl)
-	local raw = r.asked .. pack('<i8i8', r.at, r.ended) .. describe(r) .. (r.life and pack('<i8', r.life) .. r.owner or '') .. r.used
+	local raw = recordtext(r)
 	if ttl then
 		call('SET', key, raw, 'PX', ttl)
 	elseif ttl == false then
@@ -46,6 +75,14 @@ local function writerecord(key, r, ttl)
 	else
 		call('SET', key, raw, 'KEEPTTL')
 	end
+end
+
+-- Writes r, which is not released. It is forgotten when it leaves; a part, which does not know
+-- of all steps, when the command says.
+local function writeopen(key, r, cmd)
+	local gone = cmd.part and cmd.expires or leaves(r)
+	if gone == 0 then return writerecord(key, r, false) end
+	call('SET', key, recordtext(r), 'PXAT', math.ceil(gone / 1000))
 end
 
 -- A step that took, or still holds, nothing.

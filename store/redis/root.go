@@ -18,6 +18,9 @@ type root struct {
 	life    limit.Micros
 	at      limit.Micros // when it was taken
 	before  limit.Micros // the life before it, if that was given up
+	leaves  limit.Micros // when it is forgotten if nobody releases it; zero is never
+	calls   int64
+	left    limit.Micros // as in ledger.Result
 	settled bool         // or, of one that has not been committed, tried by several
 	state   byte
 	steps   []ledger.Step
@@ -31,6 +34,9 @@ const (
 	rootPending  = 2
 	rootVoided   = 3
 )
+
+// stateAt is where in what is said of a record its state stands.
+const stateAt = 8 + 8 + 1
 
 // rootRequest writes a command about a root down.
 func (s *Store) rootRequest(op ledger.Op, cmd *ledger.Command) *request {
@@ -60,13 +66,14 @@ func readRoot(r *request) (root, error) {
 		return said, in.err()
 	}
 	said.life, said.at = limit.Micros(read64(in.take(8))), limit.Micros(read64(in.take(8)))
-	said.before = limit.Micros(read64(in.take(8)))
-	if len(in.rest) > 1 {
-		said.state = in.rest[1]
+	said.before, said.leaves = limit.Micros(read64(in.take(8))), limit.Micros(read64(in.take(8)))
+	if len(in.rest) > stateAt {
+		said.state = in.rest[stateAt]
 	}
 	var res ledger.Result
-	in.readSteps(&res)
-	said.steps, said.settled = res.Steps, res.Settled
+	res.Start(r.now)
+	in.readRecord(&res)
+	said.steps, said.settled, said.calls, said.left = res.Steps, res.Settled, res.Calls, res.Left
 	for len(in.rest) >= 8 {
 		said.used = append(said.used, read64(in.take(8)))
 	}
@@ -79,6 +86,7 @@ func (said *root) tell(res *ledger.Result) {
 	if said.there && said.status != ledger.Unknown && said.state != rootPending {
 		res.Steps = append(res.Steps[:0], said.steps...)
 		res.Settled, res.Released = said.settled, said.state == rootReleased
+		res.Calls, res.Left = said.calls, said.left
 	}
 }
 
@@ -96,13 +104,18 @@ func (s *Store) carry(ctx context.Context, r *request) error {
 	return err
 }
 
-// partRequest writes commands about the part of a grant in the slot of p down.
-func (s *Store) partRequest(id ledger.ID, p *piece, life limit.Micros, cmds ...ledger.Command) *request {
+// partRequest writes commands about the part of a grant in the slot of p down. A root that
+// leaves by itself takes its parts along, but none before it: their clocks may differ, and
+// another try may be under way.
+func (s *Store) partRequest(id ledger.ID, p *piece, of *root, cmds ...ledger.Command) *request {
 	r := s.newRequest(nil, question{})
-	key := s.besideKey(groupOf(p.cmd[0].Steps), id)
+	key, until := s.besideKey(groupOf(p.cmd[0].Steps), id), limit.Micros(0)
+	if of.leaves > 0 {
+		until = of.leaves + limit.MicrosOf(brief)
+	}
 	for i := range cmds {
 		cmd := &cmds[i]
-		cmd.ID, cmd.Call = id, uint64(life)
+		cmd.ID, cmd.Call, cmd.Calls, cmd.Expires = id, uint64(of.life), 0, until
 		if cmd.Op == ledger.Peek {
 			s.writeAbout(r, cmd, "", 0, false)
 		} else {
@@ -116,7 +129,7 @@ func (s *Store) partRequest(id ledger.ID, p *piece, life limit.Micros, cmds ...l
 func (s *Store) askPart(ctx context.Context, id ledger.ID, p *piece, said *root) error {
 	cmd, res := &p.cmd[0], &p.res[0]
 	cmd.At = said.before
-	r := s.partRequest(id, p, said.life, *cmd)
+	r := s.partRequest(id, p, said, *cmd)
 	if err := s.carry(ctx, r); err != nil {
 		if isFull(err) {
 			res.Start(0)
@@ -183,9 +196,9 @@ func (s *Store) bring(ctx context.Context, list []*request, after func()) (at li
 }
 
 // voids are the requests that undo what a life has taken.
-func (s *Store) voids(id ledger.ID, list []*piece, life limit.Micros) (all []*request) {
+func (s *Store) voids(id ledger.ID, list []*piece, of *root) (all []*request) {
 	for _, p := range list {
-		all = append(all, s.partRequest(id, p, life, ledger.Command{Op: ledger.Void, Steps: p.cmd[0].Steps}))
+		all = append(all, s.partRequest(id, p, of, ledger.Command{Op: ledger.Void, Steps: p.cmd[0].Steps, At: of.before}))
 	}
 	return all
 }

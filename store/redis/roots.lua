@@ -13,7 +13,6 @@
 
 local PENDING = 2 -- in place of released: not every part has been taken yet
 local COMMIT, ABORT, FORGET = 11, 12, 13
-local NOBODY = pack('<i8', 0)
 
 local function readroot(key)
 	local r = readrecord(key)
@@ -37,11 +36,10 @@ local function pend(r, cmd, t)
 		end
 		return REPLAYED, r
 	end
-	local life = max(t, cmd.at, r and r.life + 1 or 0)
-	r = {
-		asked = cmd.asked, at = t, ended = r and r.life or 0, settled = 0, released = PENDING,
-		steps = cmd.steps, used = '', life = life, owner = cmd.owner,
-	}
+	local before = r and r.life or 0
+	r = newrecord(cmd, t)
+	r.ended, r.released, r.owner = before, PENDING, cmd.owner
+	r.life = max(t, cmd.at, before > 0 and before + 1 or 0)
 	writerecord(cmd.record, r, false)
 	return DONE, r
 end
@@ -51,7 +49,7 @@ end
 local function resolve(op, r, cmd)
 	if not r or r.life ~= unpack('<i8', cmd.asked) then return UNKNOWN end
 	if op == FORGET then
-		r.owner = NOBODY
+		r.owner = NOTHING
 		if r.released == VOIDED then call('DEL', cmd.record) else writerecord(cmd.record, r) end
 		return DONE
 	end
@@ -61,8 +59,9 @@ local function resolve(op, r, cmd)
 		r.owner = cmd.owner
 		giveup(cmd.record, r)
 	else
-		r.released, r.settled, r.at, r.steps, r.owner = 0, 0, cmd.at, cmd.steps, NOBODY
-		writerecord(cmd.record, r, false)
+		if r.expires > 0 then r.expires = r.expires + cmd.at - r.at end
+		r.released, r.settled, r.at, r.steps, r.owner = 0, 0, cmd.at, cmd.steps, NOTHING
+		writeopen(cmd.record, r, cmd)
 	end
 	return DONE
 end
@@ -89,6 +88,6 @@ local function root(op, cmd, t)
 		giveup(cmd.record, r)
 	end
 	if not r then return pack('<BB', status, 0) end
-	return pack('<BBi8i8i8', status, 2, r.life, r.at, r.released == 1 and 0 or r.ended) .. describe(r) .. r.used
+	return pack('<BBi8i8i8i8', status, 2, r.life, r.at, r.released == 1 and 0 or r.ended, leaves(r)) .. describe(r) .. r.used
 end
 

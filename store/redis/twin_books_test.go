@@ -89,6 +89,7 @@ func (s *shelf) any(r *rand.Rand) ledger.Command {
 	}
 	if cmd.Op > ledger.Peek && cmd.Op != ledger.Cool || cmd.Op == ledger.Take && r.IntN(2) == 0 {
 		cmd.ID = ledger.ID{Hi: s.base, Lo: r.Uint64N(6) + 1}
+		cmd.Calls, cmd.Expires = r.Int64N(3)*r.Int64(), limit.Micros(max(0, r.Int64N(2000)-1000))
 	}
 	for range r.IntN(5) {
 		i := r.Uint64N(8)
@@ -134,6 +135,59 @@ func TestTwinBooks(t *testing.T) {
 	for _, status := range []ledger.Status{ledger.Done, ledger.Refused, ledger.Replayed, ledger.Conflict, ledger.Unknown} {
 		if statuses[status] < 100 {
 			t.Errorf("only %d answers had the status %d", statuses[status], status)
+		}
+	}
+	t.Logf("answers by status: %v", statuses)
+}
+
+// leaving returns a command about a few grants that may expire. None is released, because
+// how long that is remembered the server's own clock says.
+func (s *shelf) leaving(r *rand.Rand) ledger.Command {
+	ops := []ledger.Op{ledger.Take, ledger.Take, ledger.Find, ledger.Settle, ledger.Free, ledger.Void}
+	cmd := ledger.Command{Op: ops[r.IntN(len(ops))], ID: ledger.ID{Hi: s.base, Lo: r.Uint64N(6) + 1}, Calls: r.Int64N(9)}
+	if r.IntN(4) > 0 {
+		cmd.Expires = limit.Micros(r.Int64N(int64(3 * limit.Hour)))
+	}
+	for i := range uint64(r.IntN(5)) {
+		cmd.Steps = append(cmd.Steps, ledger.Step{
+			Key: ledger.Key{Group: s.base << 32, Cell: s.base<<8 | i}, Limit: s.limits[i], N: r.Int64N(2),
+		})
+		cmd.Used = append(cmd.Used, r.Int64N(3))
+	}
+	return cmd
+}
+
+// TestTwinExpiry sends random commands about grants that expire, over many hours, through the
+// Go's books and the script: a record leaves both in the same microsecond.
+func TestTwinExpiry(t *testing.T) {
+	steps, seed := extent(t)
+	fresh := twins(t)
+	r := rand.New(rand.NewPCG(seed, 7))
+	statuses := map[ledger.Status]int{}
+	for base := uint64(1); steps > 0 && !t.Failed(); base++ {
+		s := &shelf{twin: fresh(t), base: base | 1<<20, books: ledger.NewBooks(ledger.NewGrants(1<<20, limit.Hour)), now: 1_900_000_000_000_000}
+		due := []limit.Micros{s.now}
+		for range 200 {
+			steps--
+			s.limits = [8]limit.Limit{
+				limit.Bucket(1000, limit.Minute, 1000), limit.Window(1000, limit.Micros(1+r.Int64N(3))*limit.Hour),
+				limit.Window(1000, limit.Minute), limit.Slots(1000),
+			}
+			// Most often a moment about which something leaves.
+			if at := due[r.IntN(len(due))] + limit.Micros(r.Int64N(3)-1); at > s.now && r.IntN(2) == 0 {
+				s.now = at
+			} else if r.IntN(4) == 0 {
+				s.now += limit.Micros(r.Int64N(int64(limit.Hour)))
+			}
+			cmd := s.leaving(r)
+			res, same := s.do(cmd)
+			if !same {
+				return
+			}
+			if cmd.Op == ledger.Take && res.Status == ledger.Done {
+				due = append(due, s.now+cmd.Expires, s.now+limit.Hour, s.now+2*limit.Hour, s.now+3*limit.Hour)
+			}
+			statuses[res.Status]++
 		}
 	}
 	t.Logf("answers by status: %v", statuses)

@@ -30,7 +30,7 @@ func Run(t *testing.T, open func(t *testing.T) sluice.Store) {
 		name  string
 		cases []testCase
 	}{
-		{"limits", limitCases}, {"together", togetherCases}, {"grants", grantCases},
+		{"limits", limitCases}, {"together", togetherCases}, {"grants", grantCases}, {"expiry", expiryCases},
 		{"apart", apartCases}, {"keys", keyCases}, {"scan and reset", scanCases}, {"store", storeCases},
 		{"model", modelCases}, {"concurrent", concurrentCases},
 	} {
