@@ -16,10 +16,12 @@ import (
 type exchange struct {
 	s         *settings
 	r         *http.Request
-	path      string // without the provider's name
+	named     string // the provider that the path names
+	path      string // without it
 	route     dialect.Route
 	ask       *dialect.Request
 	who       Caller
+	site      string // all networks that the client may hold
 	model     *Model
 	places    []place
 	last      *place
@@ -44,37 +46,48 @@ type place struct {
 	until time.Time
 }
 
+// arrive looks at a request's first line and its address.
+func (s *settings) arrive(r *http.Request) *exchange {
+	x := &exchange{s: s, r: r, began: time.Now()}
+	x.named, x.path = s.cutProvider(r.URL.Path)
+	x.route = dialect.Find(r.Method, x.path, r.URL.RawQuery)
+	x.who.IP, x.site = s.address(r)
+	return x
+}
+
 // newExchange reads a request up to the point where something is to be taken for it. If who
 // is nil, the request has to say who sends it.
 func (s *settings) newExchange(r *http.Request, who *Caller) (*exchange, *dialect.Fault) {
-	x := &exchange{s: s, r: r, began: time.Now()}
-	named, rest := s.cutProvider(r.URL.Path)
-	x.path = rest
-	x.route = dialect.Find(r.Method, rest, r.URL.RawQuery)
+	x := s.arrive(r)
+	return x, x.enter(who)
+}
+
+func (x *exchange) enter(who *Caller) *dialect.Fault {
+	s := x.s
 	if who != nil {
 		x.who = *who
 	} else if f := x.identify(); f != nil {
-		return x, f
+		return f
 	}
-	if !dialect.Sane(rest) || !x.route.Known && !s.Unknown {
-		return x, &dialect.Fault{Status: http.StatusNotFound, Code: "unknown-path", Useless: true,
+	if !dialect.Sane(x.path) || !x.route.Known && !s.Unknown {
+		return &dialect.Fault{Status: http.StatusNotFound, Code: "unknown-path", Useless: true,
 			Message: "This path is none that the gateway knows; llm.unknownPaths says what becomes of those."}
 	}
 	if f := x.read(); f != nil {
-		return x, f
+		return f
 	}
-	candidates, model := s.route(named, x.route, x.ask.Model)
+	candidates, model := s.route(x.named, x.route, x.ask.Model)
 	x.model = model
 	for _, c := range candidates {
 		x.places = append(x.places, place{candidate: c})
 	}
 	if len(x.places) == 0 {
-		return x, &dialect.Fault{Status: http.StatusNotFound, Code: "no-provider", Useless: true,
+		return &dialect.Fault{Status: http.StatusNotFound, Code: "no-provider", Useless: true,
 			Message: "No provider that speaks this dialect is configured for the model."}
 	}
 	x.admitBy = x.deadline()
 	x.estimate()
-	return x, nil
+	return nil
 }
 
 // deadline is when the request has to be admitted: after the queue's time-out, or before

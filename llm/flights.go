@@ -1,11 +1,15 @@
 package llm
 
-import "sync"
+import (
+	"context"
+	"sync"
+)
 
 // flights are the exchanges that are under way.
 type flights struct {
-	mu   sync.Mutex
-	list map[*exchange]struct{}
+	mu     sync.Mutex
+	list   map[*exchange]struct{}
+	landed chan struct{} // closed when the list is empty, if anybody waits for that
 }
 
 func (f *flights) add(x *exchange) {
@@ -21,6 +25,30 @@ func (f *flights) remove(x *exchange) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.list, x)
+	if len(f.list) == 0 && f.landed != nil {
+		close(f.landed)
+		f.landed = nil
+	}
+}
+
+// wait waits until none is under way.
+func (f *flights) wait(ctx context.Context) error {
+	f.mu.Lock()
+	if len(f.list) == 0 {
+		f.mu.Unlock()
+		return nil
+	}
+	if f.landed == nil {
+		f.landed = make(chan struct{})
+	}
+	landed := f.landed
+	f.mu.Unlock()
+	select {
+	case <-landed:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // each calls visit for every exchange. It must be brief: nobody begins or ends meanwhile.

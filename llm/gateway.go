@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -24,6 +25,7 @@ type settings struct {
 	providers map[string]*provider
 	backoff   upstream.Backoff
 	suspects  *lately.Set[string] // addresses that have shown bad credentials
+	ahead     atomic.Pointer[outlook]
 	flights   *flights
 }
 
@@ -79,13 +81,27 @@ func (g *Gateway) Reload(o Options) error {
 	return err
 }
 
+// Wait waits until no request is under way, those that are read to their end for a client that
+// has left included: then everything is settled. It returns ctx's error if that ends before.
+// A server is to be shut down before, and the store to be closed after.
+func (g *Gateway) Wait(ctx context.Context) error { return g.settings.Load().flights.wait(ctx) }
+
 // ServeHTTP implements http.Handler.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s := g.settings.Load()
 	if s.BodyTime > 0 && r.ContentLength != 0 { // the server lifts it with the body's last byte
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.BodyTime)) // a server without deadlines has its own ways
 	}
-	x, fault := s.newExchange(r, nil)
+	x := s.arrive(r)
+	held, fault := x.knock()
+	defer func() {
+		for _, a := range held {
+			a.Release()
+		}
+	}()
+	if fault == nil {
+		fault = x.enter(nil)
+	}
 	if x.guessed {
 		fault = x.guess(fault)
 	}

@@ -76,10 +76,12 @@ type Options struct {
 	// not listed goes to the provider that its path names, or to the first provider of its
 	// dialect.
 	Models []Model
-	// Identify says who sends a request, from the credential that it shows. An error answers
-	// it with 401; its text is shown. If a credential was shown, it counts as a call of kind
-	// [KindFailure] of the Caller's IP, which may be returned with the error. Nil takes
-	// everybody for their address.
+	// Address says where a request comes from, as rules know it, and from which site if that
+	// is more than one network. Nil is the peer's address.
+	Address func(r *http.Request) (ip, site string)
+	// Identify says who sends a request, from the credential that it shows; the Caller's IP is
+	// filled in. An error answers it with 401; its text is shown, and if a credential was
+	// shown, it counts as a call of kind [KindFailure]. Nil takes everybody for their address.
 	Identify func(r *http.Request, credential string) (Caller, error)
 	// Unknown admits requests to paths that nobody here knows, as requests without tokens.
 	// Otherwise they are refused.

@@ -71,7 +71,7 @@ func inFrontOfModels(c *config.Config) string {
 
 // options are those of the file, and how callers are recognised by it.
 func (s *llmServer) options(c *config.Config) (llm.Options, *door, error) {
-	o := llm.Options{Logger: s.log, Identify: s.identify}
+	o := llm.Options{Logger: s.log, BodyTime: c.Bounds.BodyTimeout}
 	if s.metrics != nil {
 		o.Observer = llmObserver(s.metrics)
 	}
@@ -108,7 +108,8 @@ func (s *llmServer) options(c *config.Config) (llm.Options, *door, error) {
 	if err != nil {
 		return o, nil, err
 	}
-	d.strict = held && !l.Anonymous
+	d.strict, d.metrics = held && !l.Anonymous, s.metrics
+	o.Address, o.Identify = d.address, d.identify
 	return o, d, nil
 }
 
@@ -173,6 +174,7 @@ type door struct {
 	stop      context.CancelFunc
 	strict    bool   // nobody is taken for their address alone
 	anonymous string // the tier of those who are
+	metrics   *metrics.Metrics
 }
 
 func openDoor(c *config.Config, log *slog.Logger) (*door, error) {
@@ -198,12 +200,22 @@ func openDoor(c *config.Config, log *slog.Logger) (*door, error) {
 // errNoKey is what a caller is told who shows nothing that is good here.
 var errNoKey = errors.New("the gateway knows no such key; show one of its own keys in the place of the provider's")
 
+// siteBits is the prefix of IPv6 that one customer of a provider may hold.
+const siteBits = 48
+
+// address says where a request comes from, and from which site if that is IPv6.
+func (d *door) address(r *http.Request) (ip, site string) {
+	at := d.clients.Resolve(r.RemoteAddr, r.Header).Addr
+	if at.Is6() {
+		site = clientip.Identity(at, 32, siteBits)
+	}
+	return d.clients.Identity(at), site
+}
+
 // identify says who sends a request: by a key or token of this file in the place where an SDK
-// puts the provider's, or by the address.
-func (s *llmServer) identify(r *http.Request, credential string) (llm.Caller, error) {
-	d := s.door.Load()
+// puts the provider's, or by the address. A credential that is good here is sent to nobody.
+func (d *door) identify(r *http.Request, credential string) (llm.Caller, error) {
 	client := d.clients.Resolve(r.RemoteAddr, r.Header)
-	address := d.clients.Identity(client.Addr)
 	h := http.Header{}
 	switch {
 	case strings.Count(credential, ".") == 2:
@@ -217,16 +229,20 @@ func (s *llmServer) identify(r *http.Request, credential string) (llm.Caller, er
 	}
 	f := d.callers.Resolve(r.Context(), h, client.Trusted)
 	switch {
-	case f.Found():
-		who := llm.Caller{Subject: f.Principal.Subject, Tenant: f.Principal.Tenant, Tier: f.Principal.Tier, IP: address}
+	case f.Verified || f.Found() && !d.strict:
+		who := llm.Caller{Subject: f.Principal.Subject, Tenant: f.Principal.Tenant, Tier: f.Principal.Tier, Own: f.Verified && f.Source != tenant}
 		if who.Tenant == "" {
 			who.Tenant = who.Subject
 		}
 		return who, nil
 	case d.strict:
+		if f.Err != nil && d.metrics != nil {
+			d.metrics.AuthFailure(f.Failure())
+		}
 		return llm.Caller{}, errNoKey
 	}
-	return llm.Caller{Subject: address, Tier: d.anonymous, IP: address}, nil
+	address := d.clients.Identity(client.Addr)
+	return llm.Caller{Subject: address, Tenant: address, Tier: d.anonymous}, nil
 }
 
 // Serve implements server.
@@ -268,11 +284,17 @@ func (d *door) close() {
 
 // Shutdown implements server.
 func (s *llmServer) Shutdown(ctx context.Context) error {
-	if err := s.Server.Shutdown(ctx); err != nil {
-		return errors.Join(err, s.Server.Close())
+	err := s.Server.Shutdown(ctx)
+	if err != nil {
+		err = errors.Join(err, s.Server.Close())
 	}
-	return nil
+	settled, stop := context.WithTimeout(context.Background(), settleTime)
+	defer stop()
+	return errors.Join(err, s.gateway.Wait(settled))
 }
+
+// settleTime is how long the requests that were cut off have to settle.
+const settleTime = 5 * time.Second
 
 // Close implements server.
 func (s *llmServer) Close() {
