@@ -189,7 +189,7 @@ func (s *Store) undo(record string) {
 // orphan looks after a request whose caller has left: what was taken for it is given
 // back.
 func (s *Store) orphan(r *request) {
-	if isDown(r.err) {
+	if isDown(r.err) || isFull(r.err) {
 		s.forgotten(r)
 	}
 	if r.err != nil {
@@ -198,6 +198,7 @@ func (s *Store) orphan(r *request) {
 	if r.then != nil {
 		r.then(r)
 	}
+	r.question = question{} // how old its refusal is nobody knows
 	res := make([]ledger.Result, len(r.asked))
 	if err := s.read(r, r.asked, res); err != nil {
 		return

@@ -68,7 +68,7 @@ func (s *Store) newRequest(cmds []ledger.Command, q question) *request {
 		cmd := &cmds[i]
 		if q.again {
 			own := *cmd
-			own.Watch, own.Levels = maxRepeat, true
+			own.Watch, own.Levels = maxRepeat+limit.MicrosOf(s.wait), true // from when the answer is here
 			cmd = &own
 		}
 		if quick {
