@@ -7,6 +7,8 @@
 // for each tenant and model from what the provider says was used.
 package estimate
 
+import "math/rand/v2"
+
 // A Counter adds up the tokens of texts. The zero Counter has counted nothing. It is not
 // safe for concurrent use.
 type Counter struct {
@@ -36,12 +38,7 @@ func (c *Counter) addAll(texts [][]byte) {
 		total += len(text)
 	}
 	if total > exactUpTo {
-		sum, read := int64(0), 0
-		sample(texts, total, func(piece []byte) {
-			sum += count(piece)
-			read += len(piece)
-		})
-		c.add(int64(float64(sum) * float64(total) / float64(max(read, 1))))
+		c.add(sampled(texts, total, rand.IntN))
 		return
 	}
 	for _, text := range texts {

@@ -91,8 +91,8 @@ func scale(n int64, by float64) int64 {
 	return whole(float64(n) * math.Exp(min(max(by, -widest), widest)))
 }
 
-// whole rounds up to a number of tokens, which is at least 1.
-func whole(n float64) int64 { return max(1, int64(min(math.Ceil(n), most/1000))) }
+// whole rounds to a number of tokens, which is at least 1.
+func whole(n float64) int64 { return max(1, int64(min(math.Round(n), most/1000))) }
 
 // count adds up the parts of a request.
 func (e *Estimator) count(q *dialect.Request) int64 {

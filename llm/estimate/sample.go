@@ -1,9 +1,6 @@
 package estimate
 
-import (
-	"math/rand/v2"
-	"unicode/utf8"
-)
+import "unicode/utf8"
 
 const (
 	samples   = 256 // pieces of a text that is too long to be read whole
@@ -11,16 +8,27 @@ const (
 	exactUpTo = samples * sampleLen
 )
 
+// sampled returns about what count would return for texts that have total bytes together.
+// draw returns a random number below n.
+func sampled(texts [][]byte, total int, draw func(n int) int) int64 {
+	sum, read := int64(0), 0
+	sample(texts, total, draw, func(piece []byte) {
+		sum += count(piece)
+		read += len(piece)
+	})
+	return int64(float64(sum) * float64(total) / float64(max(read, 1)))
+}
+
 // sample visits pieces of texts that have total bytes together. It cuts the whole into
 // stretches of equal length and begins a piece at a random place of each; a piece that
 // passes the end of a text goes on in the next, and after the last in the first. So every
 // byte is read with the same probability, wherever it stands: nobody can put what counts
 // little where it is looked at.
-func sample(texts [][]byte, total int, visit func(piece []byte)) {
+func sample(texts [][]byte, total int, draw func(n int) int, visit func(piece []byte)) {
 	text, begin := 0, 0 // begin is where texts[text] begins in the whole
 	for i := range samples {
 		from, to := total/samples*i+total%samples*i/samples, total/samples*(i+1)+total%samples*(i+1)/samples
-		at := from + rand.IntN(to-from)
+		at := from + draw(to-from)
 		for begin+len(texts[text]) <= at {
 			begin += len(texts[text])
 			text++
@@ -59,8 +67,10 @@ func align(text []byte, at int) int {
 		}
 		return min(at-back+max(size, back), len(text))
 	}
-	for at < len(text) && !utf8.RuneStart(text[at]) {
-		at++
+	for range utf8.UTFMax - 1 { // more are no character
+		if at < len(text) && !utf8.RuneStart(text[at]) {
+			at++
+		}
 	}
 	return at
 }
