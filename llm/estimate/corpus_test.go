@@ -119,7 +119,21 @@ func TestHeldOutTextsAreFrozen(t *testing.T) {
 	}
 }
 
-// TestErrorOnHeldOutTexts prints what README.md shows and holds it to bounds that leave room.
+// row prints a row of a table that README.md shows, and fails if it does not.
+func row(t *testing.T, format string, args ...any) {
+	t.Helper()
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := fmt.Sprintf(format, args...)
+	t.Log(line)
+	if !strings.Contains(string(readme), line+"\n") {
+		t.Errorf("README.md does not show what was measured: %s", line)
+	}
+}
+
+// TestErrorOnHeldOutTexts measures what README.md shows and holds it to bounds that leave room.
 func TestErrorOnHeldOutTexts(t *testing.T) {
 	pieces := corpus(t, "held-out")
 	tokenizers := []struct {
@@ -134,7 +148,7 @@ func TestErrorOnHeldOutTexts(t *testing.T) {
 				errors = append(errors, m.count(pieces[i].text)/k.count(&pieces[i])-1)
 			}
 			median, p95 := spread(errors)
-			t.Logf("%-6s %-8s median %5.1f %%  p95 %5.1f %%", k.name, m.name, 100*median, 100*p95)
+			row(t, "| %s | %s | %.1f %% | %.1f %% |", k.name, m.name, 100*median, 100*p95)
 			p95s[k.name+" "+m.name] = p95
 			if m.name == "classes" && k.name == "o200k" && (median > 0.06 || p95 > 0.16) {
 				t.Errorf("the error has a median of %.3f and a 95th percentile of %.3f, want at most 0.06 and 0.16", median, p95)
@@ -171,7 +185,7 @@ func TestErrorOfEachKind(t *testing.T) {
 				}
 				off = append(off, got/want-1)
 			}
-			t.Logf("| %-10s | %+4.0f %% | %+4.0f %% | %+4.0f %% |", kind, 100*off[0], 100*off[1], 100*off[2])
+			row(t, "| %s | %+.0f %% | %+.0f %% | %+.0f %% |", kind, 100*off[0], 100*off[1], 100*off[2])
 			if math.Abs(off[0]) > most {
 				t.Errorf("off by %+.2f, want at most %.2f", off[0], most)
 			}

@@ -1,10 +1,10 @@
 // Package estimate says how many tokens a request to a language model is, before it is made.
 //
-// The tokens of text are counted by classes of characters in one pass ([Counter]), at more
-// than a hundred megabytes a second and without tables of words: an exact count for one
-// model is a wrong one for the next, and its worst input takes seconds. What is left of the
-// error is mostly the kind of text that a tenant sends, so an [Estimator] learns a correction
-// for each tenant and model from what the provider says was used.
+// The tokens of text are counted by classes of characters in one pass ([Counter]), without a
+// tokenizer and its table of words: an exact count for one model is a wrong one for the next,
+// and a tokenizer's worst input takes seconds. What is left of the error is mostly the kind of
+// text that a tenant sends, so an [Estimator] learns a correction for each tenant and model
+// from what the provider says was used. README.md says how far off both are.
 package estimate
 
 import "math/rand/v2"

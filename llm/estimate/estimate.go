@@ -57,9 +57,8 @@ func New(o Options) *Estimator {
 type Input struct {
 	// Counted is what the request's own parts come to, before any correction.
 	Counted int64
-	// Tokens is what the input is expected to be. Reserve is more: of ten requests, about
-	// one turns out to be larger. It is never more than about four times Counted, unless the
-	// input is hidden.
+	// Tokens is what the input is expected to be. Reserve is more: few requests turn out to be
+	// larger. Neither is more than about four times Counted, unless the input is hidden.
 	Tokens, Reserve int64
 	// Hidden says that the request does not show all of its input.
 	Hidden bool

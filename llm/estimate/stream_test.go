@@ -90,7 +90,7 @@ type score struct {
 }
 
 // TestErrorOnAStream estimates a stream of requests, raw and with what was learned so far of
-// each tenant and model, from the first request on. It prints what README.md shows.
+// each tenant and model, from the first request on. It measures what README.md shows.
 func TestErrorOnAStream(t *testing.T) {
 	list := stream(t)
 	t.Logf("%d requests, seed %d", len(list), streamSeed)
@@ -120,7 +120,7 @@ func (s *score) check(t *testing.T, method, model string) {
 	median, p95 := spread(s.raw)
 	learned, learned95 := spread(s.corrected)
 	under, more := float64(s.under)/float64(len(s.raw)), float64(s.reserved)/float64(s.used)-1
-	t.Logf("| %s | %-7s | %.1f %% / %.1f %% | %.1f %% / %.1f %% | %.1f %% | %+.1f %% |", model, method,
+	row(t, "| %s | %s | %.1f %% / %.1f %% | %.1f %% / %.1f %% | %.1f %% | %+.1f %% |", model, method,
 		100*median, 100*p95, 100*learned, 100*learned95, 100*under, 100*more)
 	if method != "classes" {
 		return
