@@ -190,6 +190,24 @@ func TestSampleIsUnbiased(t *testing.T) {
 	}
 }
 
+// TestPiecesBeginWithCharacters walks through a text character by character, and holds that no
+// piece begins or ends elsewhere.
+func TestPiecesBeginWithCharacters(t *testing.T) {
+	text := []byte(`für \u0e01\u00fc\u0e01 中文\n\n\té\"é\"\tü😀\n😀\u0041😀`)
+	for from := 0; from < len(text); {
+		size := 1
+		if classes[text[from]] >= simple {
+			_, size = decode(text[from:])
+		}
+		for at := from + 1; at <= from+size; at++ {
+			if got := align(text, at); got != from+size {
+				t.Errorf("a piece that is to begin at byte %d begins at %d, within %q", at, got, text[from:from+size])
+			}
+		}
+		from += size
+	}
+}
+
 func slicesOf(text []byte, size int) (list [][]byte) {
 	for len(text) > 0 {
 		n := min(size, len(text))

@@ -65,7 +65,10 @@ func align(text []byte, at int) int {
 		if text[at-back+1] == 'u' {
 			size = len(`\u0000`)
 		}
-		return min(at-back+max(size, back), len(text))
+		if size > back {
+			return min(at-back+size, len(text))
+		}
+		break
 	}
 	for range utf8.UTFMax - 1 { // more are no character
 		if at < len(text) && !utf8.RuneStart(text[at]) {
