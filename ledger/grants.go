@@ -25,10 +25,10 @@ type Record struct {
 	Released bool
 }
 
-// leaves returns when the record of a grant that expires may be forgotten though nobody
+// Leaves returns when the record of a grant that expires may be forgotten though nobody
 // has released it: when it has expired, the retention has passed since it was taken, and
 // so has the longest window of its steps. It reports false if the record stays.
-func (r *Record) leaves(retention limit.Micros) (at limit.Micros, ok bool) {
+func (r *Record) Leaves(retention limit.Micros) (at limit.Micros, ok bool) {
 	if r.Released || r.Expires == 0 {
 		return 0, false
 	}
@@ -258,7 +258,7 @@ func (g *Grants) expect(id ID) {
 	var at limit.Micros
 	leaves := false
 	if r := g.byID[id]; r != nil {
-		at, leaves = r.leaves(g.retention)
+		at, leaves = r.Leaves(g.retention)
 	}
 	switch l := g.leavers[id]; {
 	case l == nil && leaves:

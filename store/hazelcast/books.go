@@ -157,7 +157,10 @@ func (st state) life(now, retention limit.Micros) limit.Micros {
 	case st.record != nil && st.record.Released:
 		return retention
 	case st.record != nil:
-		return lifeOf(st.record, now, retention)
+		if at, ok := st.record.Leaves(retention); ok {
+			return max(1, at-now)
+		}
+		return 0
 	case st.cell == nil || st.cell.limit.OnRelease():
 		return 0
 	}
@@ -169,29 +172,16 @@ func (st state) life(now, retention limit.Micros) limit.Micros {
 	return max(full, l.Per)
 }
 
-// lifeOf is how long an open record matters at time now; zero is for ever.
-func lifeOf(r *ledger.Record, now, retention limit.Micros) limit.Micros {
-	if r.Expires == 0 {
-		return 0
-	}
-	for i := range r.Steps {
-		switch s := &r.Steps[i]; {
-		case s.Limit.OnRelease() && s.N > 0:
-			return 0
-		case s.Limit.Kind == limit.KindWindow:
-			retention = max(retention, s.Limit.Per)
-		}
-	}
-	return max(1, r.Expires-now, r.At-now+retention)
-}
-
 // useless reports whether nothing is lost at time now if st is.
 func (st state) useless(now, retention limit.Micros) bool {
 	switch {
 	case st.cell != nil:
 		return st.cell.limit.Idle(&st.cell.cell, now)
+	case st.record != nil && st.record.Released:
+		return st.record.Ended+retention <= now
 	case st.record != nil:
-		return st.record.Released && st.record.Ended+retention <= now
+		at, ok := st.record.Leaves(retention)
+		return ok && at <= now
 	}
 	return true
 }

@@ -149,4 +149,23 @@ func TestHalfDone(t *testing.T) {
 			t.Errorf("%d values are left that are useless", n)
 		}
 	})
+	t.Run("C-98 C-99 a sweep removes a reservation that has left, and none that is good", func(t *testing.T) {
+		dying, alive := two(t, member, "reserved") // before it had set how long its record is kept
+		for _, cmd := range []ledger.Command{{ID: ledger.ID{Lo: 1}, Expires: limit.Hour}, {ID: ledger.ID{Lo: 2}}} {
+			r := cmd.Record(dying.clock.now())
+			v := &value{writers: []writer{{stamp{dying.process, dying.passes.Add(1)}, r.At}}, state: state{record: &r}}
+			if err := dying.books.Set(context.Background(), recordKey(cmd.ID), v.encode()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, sweep := range []struct {
+			after limit.Micros
+			left  int
+		}{{limit.Hour / 2, 2}, {2 * limit.Hour, 1}} {
+			alive.sweepMapAt(alive.clock.now() + sweep.after)
+			if n, _ := alive.books.Size(context.Background()); n != sweep.left {
+				t.Errorf("%d records are left, want %d", n, sweep.left)
+			}
+		}
+	})
 }

@@ -23,7 +23,7 @@ local function newrecord(cmd, t)
 	}
 end
 
--- The twin of Record.leaves: when r may be forgotten if nobody releases it, zero if it stays.
+-- The twin of Record.Leaves: when r may be forgotten if nobody releases it, zero if it stays.
 local function leaves(r)
 	if r.expires == 0 then return 0 end
 	local least = RETENTION * 1000
