@@ -202,7 +202,9 @@ func TestBodies(t *testing.T) {
 		}
 	})
 	t.Run("an answer that sends the client elsewhere", func(t *testing.T) {
-		s := newSpy(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://internal.invalid/?key=x", http.StatusTemporaryRedirect) })
+		s := newSpy(t, func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://internal.invalid/?key=x", http.StatusTemporaryRedirect)
+		})
 		r := newRig(t, llm.Options{MaxAttempts: 1, Providers: []llm.Provider{s.provider("spy")}}, nil)
 		if a := r.post(t.Context(), "/spy/v1/chat/completions", chatBody("m", 10, false)); a.status != 502 || strings.Contains(fmt.Sprint(a), "internal.invalid") {
 			t.Errorf("%d %v %s", a.status, a.header, a.body)

@@ -255,7 +255,7 @@ func (a *attempt) end(used *dialect.Usage, health error) {
 	a.report(health)
 	a.cancel()
 	if f := a.x.s.Observer.Attempted; f != nil {
-		e := Attempted{Provider: a.at.provider.Name, Model: a.at.model, Credential: a.at.key.ID, Class: a.verdict.Class, Failed: a.failed != nil,
+		e := Attempted{Provider: a.at.provider.Name, Model: a.named(), Credential: a.at.key.ID, Class: a.verdict.Class, Failed: a.failed != nil,
 			Waited: a.waited, Took: a.ended.Sub(a.began), Reserved: a.charge.tokens, Settled: cost[0].N, Estimated: a.x.expect.input.Tokens,
 			Levels: a.levels}
 		if used != nil {
@@ -263,4 +263,15 @@ func (a *attempt) end(used *dialect.Usage, health error) {
 		}
 		f(e)
 	}
+}
+
+// named is the model's name if it may be shown: it is one of the configuration, or one that
+// the provider knows. Anything else is text of the caller's.
+func (a *attempt) named() string {
+	m := a.x.model
+	if a.failed == nil && a.verdict.Class == upstream.OK || m.Name == a.at.model ||
+		slices.ContainsFunc(m.Targets, func(t Target) bool { return t.Model == a.at.model }) {
+		return a.at.model
+	}
+	return ""
 }
