@@ -14,9 +14,10 @@ import (
 // counted must be what the provider sees.
 var ErrMalformed = errors.New("dialect: the body is no JSON object, or says something twice")
 
-// A member is one name and value of an object, and where the value stands.
+// A member is one name and value of an object, and where the value stands. Name and value
+// are parts of the object's bytes, so that reading a stream allocates nothing.
 type member struct {
-	name  string
+	name  []byte
 	value []byte
 	at    int // of value, in the object's bytes
 }
@@ -102,7 +103,7 @@ func array(raw []byte, visit func([]byte) bool) bool {
 // find returns the value of the first member with this name, nil if there is none.
 func find(raw []byte, name string) (value []byte) {
 	object(raw, func(m member) bool {
-		if m.name == name {
+		if string(m.name) == name {
 			value = m.value
 		}
 		return value == nil
@@ -180,15 +181,15 @@ func nestEnd(raw []byte, i int) int {
 }
 
 // unquote returns the text of a string with its quotes.
-func unquote(raw []byte) string {
+func unquote(raw []byte) []byte {
 	if bytes.IndexByte(raw, '\\') < 0 {
-		return string(raw[1 : len(raw)-1])
+		return raw[1 : len(raw)-1]
 	}
 	var s string
 	if json.Unmarshal(raw, &s) != nil {
-		return string(raw[1 : len(raw)-1])
+		return raw[1 : len(raw)-1]
 	}
-	return s
+	return []byte(s)
 }
 
 // isString reports whether a value is a string.
@@ -199,7 +200,7 @@ func text(value []byte) string {
 	if !isString(value) {
 		return ""
 	}
-	return unquote(value)
+	return string(unquote(value))
 }
 
 // isNull reports whether a value is absent or null.
@@ -207,7 +208,8 @@ func isNull(value []byte) bool { return len(value) == 0 || string(value) == "nul
 
 // folded returns a name as readers compare it that do not mind upper case, those of
 // encoding/json with them: for them the long s and the sign of the kelvin are letters too.
-func folded(name string) string {
+func folded(raw []byte) string {
+	name := string(raw)
 	for i := range len(name) {
 		if name[i] >= utf8.RuneSelf {
 			name = strings.NewReplacer("\u017f", "s", "\u212a", "k").Replace(name)
@@ -222,7 +224,7 @@ func folded(name string) string {
 // it for one.
 func number(value []byte) int64 {
 	if isString(value) {
-		value = []byte(strings.TrimSpace(unquote(value)))
+		value = bytes.TrimSpace(unquote(value))
 	}
 	if len(value) == 0 || value[0] != '-' && (value[0] < '0' || value[0] > '9') {
 		return -1

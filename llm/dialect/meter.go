@@ -69,7 +69,7 @@ func IsError(body []byte) bool { return !isNull(find(body, "error")) }
 func (m *Meter) ReadWhole(body []byte) {
 	if len(body) > 0 && body[0] == '{' {
 		object(body, func(v member) bool {
-			switch v.name {
+			switch string(v.name) {
 			case "usage", "usageMetadata":
 				m.tally.read(m.route.Dialect, v.value)
 			case "choices", "output", "content", "candidates", "message", "response":
@@ -108,7 +108,7 @@ func (m *Meter) readChunk(e Event) Stage {
 	}
 	s, told, empty := Preamble, false, false
 	ok := object(e.Data, func(v member) bool {
-		switch v.name {
+		switch string(v.name) {
 		case "error":
 			if !isNull(v.value) {
 				s = Failure
@@ -143,7 +143,7 @@ func (m *Meter) readChunk(e Event) Stage {
 // readChoice reports whether a choice of a chunk says anything.
 func (m *Meter) readChoice(choice []byte) (says bool) {
 	object(choice, func(v member) bool {
-		switch v.name {
+		switch string(v.name) {
 		case "finish_reason":
 			if !isNull(v.value) {
 				says, m.stages[Final] = true, true
@@ -152,7 +152,7 @@ func (m *Meter) readChoice(choice []byte) (says bool) {
 			says = m.say(v.value) || says
 		case "delta", "message":
 			object(v.value, func(d member) bool {
-				if d.name != "role" {
+				if string(d.name) != "role" {
 					says = m.say(d.value) || says
 				}
 				return true
@@ -180,7 +180,7 @@ func (m *Meter) sayAt(value []byte, depth int) (any bool) {
 		array(value, func(v []byte) bool { any = m.sayAt(v, depth+1) || any; return true })
 	case value[0] == '{':
 		object(value, func(v member) bool {
-			if !silent[v.name] {
+			if !silent[string(v.name)] {
 				any = m.sayAt(v.value, depth+1) || any
 			}
 			return true
@@ -222,7 +222,7 @@ func (m *Meter) readAnthropic(e Event) Stage {
 		return Failure
 	case "content_block_delta":
 		object(find(e.Data, "delta"), func(v member) bool {
-			if !silent[v.name] {
+			if !silent[string(v.name)] {
 				m.say(v.value)
 			}
 			return true
@@ -243,7 +243,7 @@ func typeOf(e Event) string {
 func (m *Meter) readGemini(e Event) Stage {
 	s := Preamble
 	ok := object(e.Data, func(v member) bool {
-		switch v.name {
+		switch string(v.name) {
 		case "error":
 			if !isNull(v.value) {
 				s = Failure
@@ -277,7 +277,7 @@ func (m *Meter) readGemini(e Event) Stage {
 func (m *Meter) readLine(e Event) Stage {
 	s := Preamble
 	object(e.Data, func(v member) bool {
-		switch v.name {
+		switch string(v.name) {
 		case "error":
 			if !isNull(v.value) {
 				s = Failure

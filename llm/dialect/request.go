@@ -47,7 +47,7 @@ func Read(r Route, body []byte) (*Request, error) {
 	read, known := readers[r.Operation]
 	if !known {
 		object(body, func(m member) bool { // as far as it can be read
-			if m.name == "model" && r.Model == "" {
+			if string(m.name) == "model" && r.Model == "" {
 				q.Model = text(m.value)
 			}
 			return true
@@ -77,10 +77,10 @@ type reader map[string]func(q *Request, m member)
 func (q *Request) fields(read reader) bool {
 	seen, twice := map[string]bool{}, false
 	ok := object(q.body, func(m member) bool {
-		m.name = folded(m.name)
-		if f := read[m.name]; f != nil {
-			twice = twice || seen[m.name]
-			seen[m.name] = true
+		name := folded(m.name)
+		if f := read[name]; f != nil {
+			twice = twice || seen[name]
+			seen[name] = true
 			f(q, m)
 		}
 		return true
@@ -162,7 +162,7 @@ func readOptions(q *Request, m member) {
 	q.options = &span{m.at, m.at + len(m.value)}
 	q.once(m.value, func(name string, m member) {
 		if name == "include_usage" { // in other letters, it is one option for some servers and none for others
-			q.AskedUsage, q.twice = string(m.value) == "true", q.twice || m.name != name
+			q.AskedUsage, q.twice = string(m.value) == "true", q.twice || string(m.name) != name
 		}
 	})
 }
@@ -239,7 +239,7 @@ func (q *Request) usageEdit() edit {
 	empty := true
 	isObject := object(value, func(m member) bool {
 		empty = false
-		if m.name == "include_usage" {
+		if string(m.name) == "include_usage" {
 			given = &span{q.options.from + m.at, q.options.from + m.at + len(m.value)}
 		}
 		return true

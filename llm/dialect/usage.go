@@ -72,14 +72,14 @@ var nested = map[string]bool{"prompt_tokens_details": true, "completion_tokens_d
 // read takes in a usage object. Null changes nothing.
 func (t *tally) read(d Name, raw []byte) {
 	object(raw, func(m member) bool {
-		f, known := names[m.name]
+		f, known := names[string(m.name)]
 		switch {
 		case known:
-			if m.name == "input_tokens" && d == Anthropic {
+			if string(m.name) == "input_tokens" && d == Anthropic {
 				f = input
 			}
 			t.set(f, number(m.value))
-		case nested[m.name]:
+		case nested[string(m.name)]:
 			t.read(d, m.value)
 		}
 		return true
