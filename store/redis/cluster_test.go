@@ -126,7 +126,7 @@ func hostileNames(t *testing.T, group *redistest.Group) {
 }
 
 func fewRights(t *testing.T, group *redistest.Group) {
-	words := append([]string{"ACL", "SETUSER", "books", "on", ">books", "~sluice:*", "&sluice:freed"}, strings.Fields(redis.Rights)...)
+	words := append([]string{"ACL", "SETUSER", "books", "on", ">books", "~sluice:*", "resetchannels", "&sluice:freed"}, strings.Fields(redis.Rights)...)
 	for _, n := range group.Nodes {
 		if got := n.Do(words...); got != "+OK" {
 			t.Fatal(got)
