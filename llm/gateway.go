@@ -151,9 +151,10 @@ const patience = time.Minute
 func pump(w http.ResponseWriter, body io.Reader, flush bool) error {
 	control := http.NewResponseController(w)
 	defer func() { _ = control.SetWriteDeadline(time.Time{}) }() // the connection goes on
-	buf := make([]byte, readSize)
+	buf := buffers.Get().(*[readSize]byte)
+	defer buffers.Put(buf)
 	for {
-		n, err := body.Read(buf)
+		n, err := body.Read(buf[:])
 		if n > 0 {
 			_ = control.SetWriteDeadline(time.Now().Add(patience)) // a server without deadlines has its own ways
 			if _, err := w.Write(buf[:n]); err != nil {
