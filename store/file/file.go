@@ -122,6 +122,7 @@ type books struct {
 	// then is called when the disk has done its job; nil while it has none.
 	then    func(error)
 	next    *generation // being filled, or nil
+	putOff  bool        // the next one has to wait until the log has grown as much again
 	journal *journal    // used by whoever runs the disk's job
 	asked   []*request  // memory of decideAll
 	see     memory.Seer // seeTaken

@@ -50,14 +50,18 @@ const scanRecords = 256
 // would keep the disk from the callers for as long as that takes.
 const syncBytes = 256 << 10
 
-// renew begins a generation when the log has grown enough.
+// renew begins a generation when the log has grown enough. The disk is at rest.
 func (s *Store) renew() {
+	if s.putOff {
+		s.putOff = false
+		s.journal.base, s.journal.records = s.journal.confirmed.end, s.memory.Records()
+	}
 	if s.next != nil || !s.journal.grown(s.memory.Records(), s.recordBytes) {
 		return
 	}
 	g, err := s.begin()
 	if err != nil {
-		s.putOff(err)
+		s.notRenewed(err)
 		return
 	}
 	g.more, g.stop = iter.Pull(s.everything(&g.slice))
@@ -117,13 +121,13 @@ func (s *Store) giveUp(g *generation, err error) {
 	s.next = nil
 	g.discard()
 	if err != nil {
-		s.putOff(err)
+		s.notRenewed(err)
 	}
 }
 
-// putOff waits for the log to grow as much again before the next try.
-func (s *Store) putOff(err error) {
-	s.journal.base, s.journal.records = s.journal.confirmed.end, s.memory.Records()
+// notRenewed has the log grow as much again before the next try.
+func (s *Store) notRenewed(err error) {
+	s.putOff = true // the disk may be at work on the log
 	s.options.Logger.Error("file: the log could not be written anew and goes on growing", "store", s.path, "error", err)
 }
 
