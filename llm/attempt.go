@@ -125,6 +125,9 @@ func (a *attempt) concerns(p *candidate) bool {
 // at the one that has room first, in whose line it waits. If all rest, it waits for one.
 func (x *exchange) next() (*attempt, error) {
 	for {
+		if err := x.r.Context().Err(); err != nil { // nobody is there any more
+			return nil, err
+		}
 		awake, wakes := x.awake()
 		if len(awake) > 0 {
 			return x.among(awake)

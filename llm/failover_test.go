@@ -55,7 +55,7 @@ func TestAttempts(t *testing.T) {
 	}{
 		{"L-052 no money is not asked for twice", llmtest.Plan{Status: 429, Code: "insufficient_quota"}, 429, 1},
 		{"L-073 B-W19 a malformed request is not sent again", llmtest.Plan{Status: 400}, 400, 1},
-		{"B-W19 a bad key is not shown again", llmtest.Plan{Status: 401}, 401, 1},
+		{"B-W19 a bad key is not shown again", llmtest.Plan{Status: 401, Body: `{"error":{"message":"Incorrect key: sk-part"}}`}, 502, 1},
 		{"L-053 what can never fit", llmtest.Plan{Status: 429, Body: `{"error":{"message":"Limit 10, Requested 12.","type":"tokens","code":"rate_limit_exceeded"}}`}, 429, 1},
 		{"L-047 L-050 nobody sleeps for a day", llmtest.Plan{Status: 429, RetryAfter: 24 * time.Hour}, 429, 1},
 	} {
@@ -65,6 +65,9 @@ func TestAttempts(t *testing.T) {
 			a := r.chat("m", 10, false)
 			if n := r.mocks["openai"].Requests(); a.status != c.status || n != c.tries || time.Since(began) > 5*time.Second {
 				t.Errorf("%d after %d attempts and %v: %s", a.status, n, time.Since(began), a.body)
+			}
+			if strings.Contains(a.body, "sk-part") {
+				t.Errorf("a part of the gateway's key is shown: %s", a.body)
 			}
 			if c.status == 429 && a.header.Get("X-Should-Retry") != "false" {
 				t.Errorf("the client would come again: %v", a.header)

@@ -62,7 +62,7 @@ func newSettings(c *sluice.Controller, o Options, before *settings) (*settings, 
 	}
 	for i := range s.Providers {
 		p := newProvider(&s.Providers[i])
-		if before != nil && before.providers[p.Name] != nil {
+		if before != nil && before.providers[p.Name] != nil && before.providers[p.Name].BaseURL == p.BaseURL {
 			p.breaker = before.providers[p.Name].breaker
 		}
 		s.providers[p.Name] = p

@@ -195,6 +195,8 @@ func (p *Provider) check() error {
 	u, err := url.Parse(strings.ReplaceAll(p.BaseURL, modelPlace, "model"))
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
 		bad("needs a base URL like https://api.openai.com/v1, without a password")
+	} else if at, _, _ := strings.Cut(p.BaseURL[strings.Index(p.BaseURL, "//")+2:], "/"); strings.Contains(at, modelPlace) {
+		bad("has a model's name in its host, so that clients would choose the host")
 	}
 	switch p.Dialect {
 	case dialect.OpenAI, dialect.Anthropic, dialect.Gemini, dialect.Ollama:

@@ -111,6 +111,12 @@ func (x *exchange) giveUp(last *attempt, err error) (*http.Response, *dialect.Fa
 		x.close(f.Status, nil)
 		return nil, f
 	}
+	if last.answer != nil && last.keyRefused() {
+		f := &dialect.Fault{Status: http.StatusBadGateway, Code: "upstream-denied", Useless: true,
+			Message: "The provider " + last.at.provider.Name + " does not accept the gateway's credential."}
+		x.close(f.Status, last.used)
+		return nil, f
+	}
 	if last.answer != nil {
 		x.close(last.answer.StatusCode, last.used)
 		x.passOn(last)
@@ -127,6 +133,12 @@ func (x *exchange) noAttempt(err error) *dialect.Fault {
 		return &dialect.Fault{Status: http.StatusServiceUnavailable, Code: "provider-failing", Wait: breakFor, Message: b.Error() + "."}
 	}
 	return x.refusal(err)
+}
+
+// keyRefused reports whether it was the gateway's key that was not accepted. The client's is
+// good, and what a provider says of a key, which is mostly a part of it, is not for the client.
+func (a *attempt) keyRefused() bool {
+	return a.answer.StatusCode == http.StatusUnauthorized && len(a.at.provider.Keys) > 0
 }
 
 // passOn makes a provider's error fit for the client: what is left of its wait, and not to

@@ -169,7 +169,7 @@ func (r *relay) take(p []byte, err error) {
 	}
 	r.split.Close(r.pass)
 	r.end = err
-	whole := r.framing == dialect.Whole || r.meter.Ended()
+	whole := r.framing == dialect.Whole || r.meter.Ended() || !r.route.Operation.UsesTokens()
 	if !whole && r.begun && r.failure == nil {
 		r.out = append(r.out, r.route.StreamFault(cutFault)...)
 	}

@@ -34,6 +34,11 @@ type Reservation struct {
 // taken then.
 func (g *Gateway) Reserve(ctx context.Context, ask Ask) (*Reservation, error) {
 	s := g.settings.Load()
+	if s.QueueTimeout > 0 { // over both
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeout(ctx, s.QueueTimeout)
+		defer stop()
+	}
 	p := s.providers[ask.Provider]
 	if p == nil {
 		return nil, fmt.Errorf("llm: there is no provider %q", ask.Provider)

@@ -204,6 +204,8 @@ const maxRefusal = 256 << 10
 
 // refuse reads an answer that is an error, and closes the attempt.
 func (a *attempt) refuse() {
+	late := time.AfterFunc(a.x.s.PreambleTime, a.cancel)
+	defer late.Stop()
 	body, err := io.ReadAll(io.LimitReader(a.answer.Body, maxRefusal))
 	_ = a.answer.Body.Close() // what is left of it is of no use
 	if err != nil {

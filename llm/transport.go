@@ -61,6 +61,7 @@ func (s *settings) below(r *http.Request) string {
 	to := r.URL.Scheme + "://" + r.URL.Host + r.URL.Path
 	for i := range s.Providers {
 		base, _, _ := strings.Cut(s.Providers[i].BaseURL, modelPlace)
+		base, _, _ = strings.Cut(base, "?")
 		if rest, ok := strings.CutPrefix(to, strings.TrimSuffix(base, "/")); ok && (rest == "" || rest[0] == '/') {
 			return s.Providers[i].Name
 		}
