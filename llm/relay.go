@@ -298,7 +298,7 @@ func (r *relay) used() *dialect.Usage {
 		return &u
 	}
 	if !u.HasInput {
-		u.Input = a.x.expect.input.Tokens
+		u.Input = a.x.expect.input.Reserve // all that was taken for it: more may have been read than is likely, and nobody says
 	}
 	if a.x.expect.requested != 0 && (!u.HasOutput || !r.meter.Ended()) {
 		u.Output = max(u.Output, r.written.Tokens())
