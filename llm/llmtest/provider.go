@@ -37,7 +37,8 @@ type Request struct {
 
 // A Served is a request that was answered, as the provider counts it.
 type Served struct {
-	At            time.Time
+	// Began is when it came, At when its answer ended.
+	Began, At     time.Time
 	Model         string
 	Status        int
 	Input, Output int64
@@ -84,7 +85,7 @@ func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ask, err := dialect.Read(route, body)
 	q := &Request{Request: ask, Header: r.Header, Path: r.URL.Path, Body: body}
 	q.N = p.begin()
-	s := Served{Status: http.StatusOK}
+	s := Served{Began: time.Now(), Status: http.StatusOK}
 	defer func() { p.finish(s) }()
 	for name, values := range p.o.Header {
 		w.Header()[name] = values
@@ -269,13 +270,14 @@ func (p *Provider) Served() []Served {
 	return slices.Clone(p.served)
 }
 
-// MostTokens returns the most tokens, input and output, that were served within any span of
-// this length.
+// MostTokens returns the most tokens, input and output, that were served to requests that
+// came within any span of this length: providers count a request when it comes.
 func (p *Provider) MostTokens(span time.Duration) (most int64) {
 	list, sum, first := p.Served(), int64(0), 0
+	slices.SortFunc(list, func(a, b Served) int { return a.Began.Compare(b.Began) })
 	for _, s := range list {
 		sum += s.Input + s.Output
-		for s.At.Sub(list[first].At) >= span {
+		for s.Began.Sub(list[first].Began) >= span {
 			sum -= list[first].Input + list[first].Output
 			first++
 		}
