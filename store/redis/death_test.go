@@ -57,3 +57,48 @@ func TestDeathInCluster(t *testing.T) {
 		}
 	})
 }
+
+// TestLateTake lets a take of a process that has died arrive after its slots were given back,
+// as a key may that moves from one server to another meanwhile.
+func TestLateTake(t *testing.T) {
+	server := redistest.Start(t)
+	ctx, o := context.Background(), Options{URI: "redis://" + server.Addr, Wait: 5 * time.Second}
+	dead, alive := openFor(t, o), openFor(t, o)
+	apply := func(s *Store, op ledger.Op, cell uint64) ledger.Status {
+		t.Helper()
+		cmds := []ledger.Command{{Op: op, Steps: []ledger.Step{{Key: ledger.Key{Cell: cell}, Limit: limit.Slots(1), N: 1}}}}
+		res := make([]ledger.Result, 1)
+		if err := s.Apply(ctx, cmds, res); err != nil {
+			t.Fatal(err)
+		}
+		return res[0].Status
+	}
+	known := func() bool { return server.Do("HEXISTS", dead.processesKey(), dead.owner.name) == ":1" }
+	count := func() string {
+		counts, err := alive.count(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return counts[dead.owner.name]
+	}
+	for cell := range uint64(2) {
+		if status := apply(dead, ledger.Take, cell); status != ledger.Done {
+			t.Fatalf("a free slot: %v", status)
+		}
+		if !known() {
+			t.Fatal("P-103 the process is forgotten, and what it holds with it")
+		}
+		if err := alive.sweep(ctx, dead.owner.name, count()); err != nil {
+			t.Fatal(err)
+		}
+		if status := apply(alive, ledger.Peek, cell); status != ledger.Done {
+			t.Errorf("P-103 a sweep leaves the slot held: %v", status)
+		}
+	}
+	if err := alive.sweep(ctx, dead.owner.name, count()); err != nil {
+		t.Fatal(err)
+	}
+	if known() {
+		t.Error("it is looked for, for ever")
+	}
+}

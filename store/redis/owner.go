@@ -36,8 +36,11 @@ const (
 //go:embed owner.lua
 var ownerScript string
 
-// forgetScript drops an owner, unless it has counted on.
-const forgetScript = `if redis.call('HGET', KEYS[1], ARGV[1]) == ARGV[2] then redis.call('HDEL', KEYS[1], ARGV[1]) end return 0`
+// forgetScript drops an owner, or has it begin to count anew if something was found, unless it
+// has counted on.
+const forgetScript = `if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
+if ARGV[3] == '0' then return redis.call('HDEL', KEYS[1], ARGV[1]) end
+return redis.call('HSET', KEYS[1], ARGV[1], 0)`
 
 // An owner is this process, and what it has seen of the others. Only the rounds use it.
 type owner struct {
@@ -136,8 +139,10 @@ func (o *owner) dead(counts map[string]string) map[string]string {
 	return dead
 }
 
-// sweep gives back what a dead owner holds, and forgets it. If that is cut short another
-// round goes on with it.
+// sweep gives back what a dead owner holds. If that is cut short another round goes on with
+// it. The owner is looked for once more before it is forgotten: a key that moved between two
+// servers meanwhile has been missed, and a command may have arrived late. And if it lives after
+// all it sees by its count what has become of its slots.
 func (s *Store) sweep(ctx context.Context, name, count string) error {
 	id, err := hex.DecodeString(name)
 	if err != nil || len(id) != 8 {
@@ -161,7 +166,7 @@ func (s *Store) sweep(ctx context.Context, name, count string) error {
 	if given > 0 {
 		s.log.Info("redis: gave back the slots of a process that has died", "calls", given)
 	}
-	_, err = s.run(ctx, s.owner.forget, []string{s.processesKey()}, []string{name, count})
+	_, err = s.run(ctx, s.owner.forget, []string{s.processesKey()}, []string{name, count, strconv.Itoa(given)})
 	return err
 }
 

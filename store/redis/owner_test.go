@@ -68,7 +68,7 @@ func TestOwners(t *testing.T) {
 		held := h.take(t, 2, ledger.ID{})
 		h.swallow()
 		took := eventually(t, 5*time.Second, "free slots", func() bool { return free(t, s) == 3 })
-		if took < silence {
+		if took < silence-silence/6 { // it may have been heard of up to a round before
 			t.Errorf("they came back after %v; %v of silence were allowed", took, silence)
 		}
 		other := take(limit.Slots(3), 1, 3)
