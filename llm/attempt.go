@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/llm/dialect"
+	"github.com/sluicegate/sluice/llm/translate"
 	"github.com/sluicegate/sluice/upstream"
 )
 
@@ -21,8 +22,9 @@ type attempt struct {
 	ended   time.Time
 	waited  time.Duration
 	levels  []sluice.Level
-	asks    bool // for usage in the client's stead
-	asked   bool // for too much: the provider does not know how to say its usage
+	said    *translate.Translation // what is sent, if the place speaks another dialect
+	asks    bool                   // for usage in the client's stead
+	asked   bool                   // for too much: the provider does not know how to say its usage
 	verdict upstream.Verdict
 	answer  *http.Response
 	failed  error          // there is no answer
@@ -85,10 +87,7 @@ func (x *exchange) abandon() {
 
 // again reports whether another attempt may help, and lets the place of a rest before it.
 func (x *exchange) again(a *attempt) bool {
-	class := a.verdict.Class
-	if a.failed != nil {
-		class = upstream.Transient
-	}
+	class := a.class()
 	if x.r.Context().Err() != nil || x.tries >= x.s.MaxAttempts || !class.Elsewhere() {
 		return false
 	}
@@ -130,7 +129,11 @@ func (x *exchange) next() (*attempt, error) {
 		}
 		awake, wakes := x.awake()
 		if len(awake) > 0 {
-			return x.among(awake)
+			a, err := x.among(awake)
+			if _, lost := errors.AsType[*translate.Loss](err); lost {
+				continue // it will not be asked again
+			}
+			return a, err
 		}
 		pause := time.Until(wakes)
 		if pause > longestPause || !x.admitBy.IsZero() && wakes.After(x.admitBy) {
@@ -181,7 +184,7 @@ func (x *exchange) among(places []*place) (*attempt, error) {
 		if err == nil {
 			return a, nil
 		}
-		if first == nil {
+		if _, lost := errors.AsType[*translate.Loss](first); first == nil || lost {
 			first = err
 		}
 		r, ok := errors.AsType[*sluice.Refusal](err)
@@ -197,6 +200,9 @@ func (x *exchange) among(places []*place) (*attempt, error) {
 
 // admitAt takes what an attempt at one place needs.
 func (x *exchange) admitAt(at *place, admit func(sluice.Call) (*charge, error)) (*attempt, error) {
+	if err := x.translate(at); err != nil {
+		return nil, err
+	}
 	report, err := at.provider.breaker.Allow()
 	if err != nil {
 		return nil, &brokenError{at.provider.Name}
@@ -212,8 +218,11 @@ func (x *exchange) admitAt(at *place, admit func(sluice.Call) (*charge, error)) 
 	}
 	x.last = at
 	x.show(at)
-	return &attempt{x: x, at: at.candidate, charge: c, report: report, began: time.Now(), waited: time.Since(began),
-		levels: c.admission.Levels()}, nil
+	a := &attempt{x: x, at: at.candidate, charge: c, report: report, began: time.Now(), waited: time.Since(began), levels: c.admission.Levels()}
+	if at.foreign != nil {
+		a.said = at.foreign.said
+	}
+	return a, nil
 }
 
 // attemptCall is an attempt at one place, for rules to match.

@@ -30,6 +30,9 @@ type Explanation struct {
 // A PlaceExplanation is what would happen to an attempt at one place.
 type PlaceExplanation struct {
 	Provider, Model, Credential string
+	// Lost is why the request cannot be put into the dialect of the place, if that is another
+	// one: it is not asked then. Nil is otherwise.
+	Lost error
 	// Broken says that the provider has failed so often that it is left alone.
 	Broken bool
 	// Tokens are what the attempt would take by the provider's own way of counting.
@@ -59,7 +62,7 @@ func (g *Gateway) Explain(r *http.Request) (*Explanation, error) {
 	for i := range x.places {
 		call := x.attemptCall(&x.places[i])
 		p := PlaceExplanation{Provider: call.Provider, Model: call.Model, Credential: call.Credential, Tokens: call.Cost.Of(sluice.Tokens),
-			Broken: x.places[i].provider.broken()}
+			Broken: x.places[i].provider.broken(), Lost: x.translate(&x.places[i])}
 		if p.Rules, err = s.control.Check(r.Context(), call); err != nil {
 			return nil, err
 		}

@@ -59,7 +59,13 @@ type Model struct {
 }
 
 // A Target is a model at a provider. An empty Model is the one that was asked for.
-type Target struct{ Provider, Model string }
+type Target struct {
+	Provider, Model string
+	// Translate lets requests of the other dialect come here too: OpenAI's chat to Anthropic,
+	// and Anthropic's messages to OpenAI. One that cannot be translated without loss passes
+	// the target by (package translate says which). The client's credential does not go along.
+	Translate bool
+}
 
 // A Caller is who sends a request, as far as that was checked.
 type Caller struct {
@@ -179,9 +185,22 @@ func (o *Options) check() error {
 			if !known[t.Provider] {
 				errs = append(errs, fmt.Errorf("llm: the model %q names a provider %q that is not there", m.Name, t.Provider))
 			}
+			if d := o.speaks(t.Provider); t.Translate && d != "" && d != dialect.OpenAI && d != dialect.Anthropic {
+				errs = append(errs, fmt.Errorf("llm: the model %q has a target with translate at %q, which speaks %s; only openai and anthropic are translated", m.Name, t.Provider, d))
+			}
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// speaks returns a provider's dialect, empty if there is no such provider.
+func (o *Options) speaks(provider string) dialect.Name {
+	for i := range o.Providers {
+		if o.Providers[i].Name == provider {
+			return o.Providers[i].Dialect
+		}
+	}
+	return ""
 }
 
 func (p *Provider) check() error {

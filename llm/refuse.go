@@ -132,6 +132,10 @@ func (x *exchange) noAttempt(err error) *dialect.Fault {
 	if b, ok := errors.AsType[*brokenError](err); ok {
 		return &dialect.Fault{Status: http.StatusServiceUnavailable, Code: "provider-failing", Wait: breakFor, Message: b.Error() + "."}
 	}
+	if l := x.lost(); l != nil {
+		return &dialect.Fault{Status: http.StatusBadRequest, Code: "untranslatable", Useless: true,
+			Message: "No provider that speaks this dialect is configured for the model, and the request cannot be put into another without loss: " + said(l) + "."}
+	}
 	return x.refusal(err)
 }
 
@@ -153,6 +157,9 @@ func (x *exchange) passOn(a *attempt) {
 		f.Wait = max(v.After-time.Since(a.ended), time.Millisecond)
 	}
 	f.SetRetry(h)
+	if a.said != nil {
+		a.passOnForeign(&f)
+	}
 }
 
 // fault says why an attempt had no answer.
@@ -169,6 +176,10 @@ func (a *attempt) fault() *dialect.Fault {
 		f.Wait = max(a.verdict.After, time.Second)
 		f.Useless = f.Useless || a.verdict.Class == upstream.Exhausted
 		return f
+	}
+	if lost, ok := errors.AsType[*lostError](a.failed); ok {
+		f := lostFault(lost)
+		return &f
 	}
 	timeout, ok := errors.AsType[net.Error](a.failed)
 	switch {

@@ -25,6 +25,7 @@ type relay struct {
 	more     sync.Cond // something was fetched
 	fetching bool      // the beginning is being read in the background
 	split    *dialect.Splitter
+	abroad   *interpreter // nil if the answer is in the client's dialect
 	meter    *dialect.Meter
 	written  estimate.Counter // of what the client was sent
 	framing  dialect.Framing
@@ -50,10 +51,11 @@ var errCut = errors.New("llm: the provider's answer ended in the middle")
 // relay waits for the first content of an answer and makes a relay its body, or says that
 // the attempt has failed.
 func (a *attempt) relay() {
-	r := &relay{a: a, body: a.answer.Body, route: a.x.route, hides: a.asks, framing: a.framing(), buf: make([]byte, readSize)}
+	r := &relay{a: a, body: a.answer.Body, route: a.x.route, hides: a.asks && a.said == nil, framing: a.framing(), buf: make([]byte, readSize)}
 	r.more.L = &r.mu
-	r.meter = a.x.route.NewMeter(r.written.Add)
+	r.meter = a.route().NewMeter(r.written.Add)
 	r.split = dialect.NewSplitter(r.framing)
+	r.abroad = a.interpret(r.framing, r.split)
 	a.observe()
 	if r.framing != dialect.Whole { // what is hidden or added changes it
 		a.answer.Header.Del("Content-Length")
@@ -87,9 +89,9 @@ func (a *attempt) framing() dialect.Framing {
 	switch {
 	case kind == "text/event-stream":
 		return dialect.Events
-	case kind == "application/x-ndjson" || a.x.route.Dialect == dialect.Ollama && a.x.ask.Stream:
+	case kind == "application/x-ndjson" || a.route().Dialect == dialect.Ollama && a.x.ask.Stream:
 		return dialect.Lines
-	case a.x.route.Array && a.x.ask.Stream:
+	case a.route().Array && a.x.ask.Stream:
 		return dialect.Array
 	}
 	return dialect.Whole
@@ -168,8 +170,11 @@ func (r *relay) take(p []byte, err error) {
 		return
 	}
 	r.split.Close(r.pass)
-	r.end = err
 	whole := r.framing == dialect.Whole || r.meter.Ended() || !r.route.Operation.UsesTokens()
+	if r.conclude(whole); r.end != nil {
+		return
+	}
+	r.end = err
 	if !whole && r.begun && r.failure == nil {
 		r.out = append(r.out, r.route.StreamFault(cutFault)...)
 	}
@@ -182,6 +187,9 @@ var cutFault = dialect.Fault{Status: 502, Code: "upstream-cut", Message: "The pr
 
 // pass sends an event on.
 func (r *relay) pass(e dialect.Event) {
+	if r.end != nil { // it was broken off
+		return
+	}
 	stage := dialect.Content
 	if e.Part { // no meter looks into it
 		r.written.Add(e.Raw)
@@ -197,12 +205,41 @@ func (r *relay) pass(e dialect.Event) {
 	if stage == dialect.Failure {
 		r.failure = bytes.Clone(e.Data)
 	}
+	out := e.Raw
+	if r.abroad != nil {
+		var err error
+		if out, err = r.abroad.say(e, stage); err != nil {
+			r.lose(err)
+			return
+		}
+	}
 	r.begun = r.begun || stage == dialect.Content || stage == dialect.Final
 	r.stage = max(r.stage, stage)
 	if stage == dialect.UsageOnly && r.hides {
 		return
 	}
-	r.out = append(r.out, e.Raw...)
+	r.out = append(r.out, out...)
+}
+
+// conclude adds what ends an answer that is translated, if it is whole.
+func (r *relay) conclude(whole bool) {
+	if r.abroad == nil || !whole || r.failure != nil || r.end != nil {
+		return
+	}
+	out, err := r.abroad.end()
+	if err != nil {
+		r.lose(err)
+		return
+	}
+	r.out = append(r.out, out...)
+}
+
+// lose breaks off an answer that cannot be translated.
+func (r *relay) lose(err error) {
+	r.end = err
+	if r.begun {
+		r.out = append(r.out, r.abroad.fault(lostFault(err))...)
+	}
 }
 
 // Read implements io.Reader.
@@ -293,7 +330,9 @@ func (r *relay) used() *dialect.Usage {
 		return &u
 	}
 	if u.HasInput && (u.HasOutput || a.x.expect.requested == 0) && (r.meter.Ended() || r.framing == dialect.Whole) {
-		a.x.s.Estimator.Learn(a.x.key(), a.x.expect.input, u.Prompt(), u.Output/max(1, a.x.ask.Choices))
+		if r.abroad == nil { // another tokenizer says nothing about this model's
+			a.x.s.Estimator.Learn(a.x.key(), a.x.expect.input, u.Prompt(), u.Output/max(1, a.x.ask.Choices))
+		}
 		u.HasOutput = true
 		return &u
 	}

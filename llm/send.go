@@ -27,7 +27,7 @@ func (a *attempt) send() {
 		ctx = context.WithoutCancel(ctx)
 	}
 	ctx, a.cancel = context.WithTimeoutCause(ctx, a.x.s.MaxDuration, errTooLong)
-	a.asks = a.x.ask.InjectsUsage() && !a.at.provider.NoStreamUsage && !a.at.provider.plain.Load()
+	a.asks = a.asksUsage()
 	req, err := a.request(ctx)
 	if err == nil {
 		a.answer, err = a.x.s.Base.RoundTrip(req)
@@ -110,12 +110,17 @@ func (a *attempt) abandoned() *dialect.Usage {
 func (a *attempt) request(ctx context.Context) (*http.Request, error) {
 	x, p := a.x, a.at.provider
 	base, query, _ := strings.Cut(strings.ReplaceAll(p.BaseURL, modelPlace, url.PathEscape(a.at.model)), "?")
-	u, err := url.Parse(strings.TrimSuffix(base, "/") + x.route.Tail(x.path, a.at.model))
+	path, asked, body := x.path, x.r.URL.RawQuery, []byte(nil)
+	if a.said != nil {
+		path, asked, body = a.said.Path(), "", a.said.Body
+	} else {
+		body = x.ask.Rewrite(a.at.model, a.asks)
+	}
+	u, err := url.Parse(strings.TrimSuffix(base, "/") + a.route().Tail(path, a.at.model))
 	if err != nil {
 		return nil, fmt.Errorf("llm: the address of %s: %w", p.Name, err)
 	}
-	u.RawQuery = joinQuery(x.r.URL.RawQuery, query, a.holds())
-	body := x.ask.Rewrite(a.at.model, a.asks)
+	u.RawQuery = joinQuery(asked, query, a.holds())
 	req := (&http.Request{Method: x.r.Method, URL: u, Host: u.Host, Header: a.header(), ContentLength: int64(len(body)),
 		Body: io.NopCloser(bytes.NewReader(body)), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(ctx)
 	if len(body) == 0 {
@@ -162,6 +167,9 @@ var accounts = []string{"Openai-Organization", "Openai-Project", "X-Goog-User-Pr
 // header is the client's header with the provider's credential.
 func (a *attempt) header() http.Header {
 	p, h := a.at.provider, a.x.r.Header.Clone()
+	if a.said != nil {
+		h = foreignHeader(p.Dialect)
+	}
 	for _, field := range h.Values("Connection") {
 		for name := range strings.SplitSeq(field, ",") {
 			h.Del(strings.TrimSpace(name))
@@ -219,8 +227,7 @@ func (a *attempt) refuse() {
 	a.judge(a.answer.StatusCode, body)
 	if status := a.answer.StatusCode; a.asks && (status == http.StatusBadRequest || status == http.StatusUnprocessableEntity) &&
 		bytes.Contains(body, []byte("stream_options")) {
-		a.at.provider.plain.Store(true)
-		a.asked = true
+		a.asksNoMore()
 	}
 	a.end(nil, a.health())
 }

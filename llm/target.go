@@ -10,6 +10,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/sluicegate/sluice/llm/dialect"
+	"github.com/sluicegate/sluice/llm/translate"
 )
 
 // A provider is a Provider that is in use.
@@ -53,6 +54,7 @@ type candidate struct {
 	provider *provider
 	model    string // at the provider
 	key      Key
+	foreign  *foreign // nil where the client's dialect is spoken
 }
 
 // route returns the candidates of a request, in the order in which they are tried, and what
@@ -69,14 +71,19 @@ func (s *settings) route(named string, r dialect.Route, model string) ([]candida
 	var list []candidate
 	for _, t := range m.Targets {
 		p := s.providers[t.Provider]
-		if named != "" && p.Name != named || p.Dialect != r.Dialect {
+		abroad := p.Dialect != r.Dialect
+		if named != "" && p.Name != named || abroad && !(t.Translate && translate.Can(r, p.Dialect)) {
 			continue
 		}
 		at := t.Model
 		if at == "" {
 			at = model
 		}
+		n := len(list)
 		list = p.candidates(list, at)
+		for i := n; abroad && i < len(list); i++ {
+			list[i].foreign = &foreign{}
+		}
 	}
 	return list, m
 }
@@ -87,7 +94,7 @@ func (p *provider) candidates(list []candidate, model string) []candidate {
 		return append(list, candidate{provider: p, model: model})
 	}
 	for _, k := range p.Keys {
-		list = append(list, candidate{p, model, k})
+		list = append(list, candidate{provider: p, model: model, key: k})
 	}
 	return list
 }

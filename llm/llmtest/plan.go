@@ -27,7 +27,7 @@ type Plan struct {
 	Status     int
 	RetryAfter time.Duration
 	Code       string
-	// Body is the error's body in place of the dialect's own.
+	// Body is sent in place of the dialect's own, of an error or of an answer in one piece.
 	Body string
 
 	// Input and Output are the tokens that are counted. Zero is what the request comes to,

@@ -75,6 +75,9 @@ func (a *reply) usage() string {
 
 // whole is the answer in one piece.
 func (a *reply) whole() []byte {
+	if a.plan.Body != "" {
+		return []byte(a.plan.Body)
+	}
 	model, text := quote(a.q.Model), quote(a.text)
 	var s string
 	switch a.q.Route.Operation {

@@ -290,7 +290,7 @@ func TestLostStreams(t *testing.T) {
 			t.Errorf("D24 %s: became %s", c.name, got)
 		}
 	}
-	for _, e := range []dialect.Event{{Part: true}, {Cut: true}} {
+	for _, e := range []dialect.Event{{Part: true}, {Cut: true, Data: []byte(`{"ty`)}} {
 		if _, err := toChat(t, "").NewStream().Add(nil, e); err == nil {
 			t.Errorf("%+v is no event", e)
 		}

@@ -40,8 +40,8 @@ func (t *Translation) NewStream() *Stream {
 // [Translation.Fault] for those. After an error, which is a [*Loss], the answer has to be
 // broken off.
 func (s *Stream) Add(b []byte, e dialect.Event) ([]byte, error) {
-	if e.Part || e.Cut {
-		return b, lose("has an event that is too large, or cut")
+	if e.Part {
+		return b, lose("has an event that is too large")
 	}
 	s.meter.Read(e)
 	switch {

@@ -28,9 +28,19 @@ type Translation struct {
 	Route dialect.Route
 	// Body is the request's body.
 	Body []byte
+	// AsksUsage says that it asks for the usage of a stream.
+	AsksUsage bool
 
 	usage   bool // an OpenAI client wants it in its stream
 	created int64
+}
+
+// Path is the end of the path to which the request goes.
+func (t *Translation) Path() string {
+	if t.Route.Operation == dialect.Messages {
+		return "/messages"
+	}
+	return "/chat/completions"
 }
 
 // Can reports whether requests on a route can be translated for a provider that speaks d.
@@ -62,6 +72,7 @@ func Request(r dialect.Route, body []byte, o Options) (*Translation, error) {
 		return nil, err
 	}
 	t.usage = a.usage
+	t.AsksUsage = o.StreamUsage && t.Route.Operation == dialect.Chat && string(a.stream) == "true"
 	t.Body, err = write(a, &o)
 	return t, err
 }
