@@ -224,7 +224,7 @@ func (d *door) identify(r *http.Request, credential string) (llm.Caller, error) 
 		h.Set("Authorization", "ApiKey "+credential)
 	}
 	tenant := d.callers.TenantHeader()
-	if v, ok := r.Header[tenant]; ok {
+	if v, ok := r.Header[tenant]; ok && d.callers.BelievesTenant(client.Trusted) { // or it would be a way to ever new limits
 		h[tenant] = v
 	}
 	f := d.callers.Resolve(r.Context(), h, client.Trusted)
