@@ -122,7 +122,7 @@ type LLMModel struct {
 	Name string
 	// Where requests for it go, in order.
 	Targets []LLMTarget `key:"targets" required:"true" min:"1"`
-	// How many tokens it can write. Absent is not known.
+	// How many tokens it can write, at every target. Absent is not known.
 	MaxOutputTokens int64 `key:"maxOutputTokens" min:"0"`
 	// What a million tokens cost that are read: "2.50".
 	InputPrice float64 `key:"inputPrice"`
@@ -140,6 +140,9 @@ type LLMTarget struct {
 	Provider string `key:"provider" required:"true"`
 	// The model's name there. Absent is the name that was asked for.
 	Model string `key:"model"`
+	// Whether requests of the other dialect may come here, translated: of OpenAI's chat and Anthropic's
+	// messages. One that would lose something passes the target by.
+	Translate bool `key:"translate"`
 }
 
 // LLMBudget is what may be used in each day, week or month of the calendar.

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sluicegate/sluice"
@@ -37,6 +38,7 @@ type stepAnswer struct {
 	Name    string        `json:"name"`
 	Tokens  int64         `json:"tokens,omitempty"`
 	Broken  bool          `json:"broken,omitempty"`
+	Lost    string        `json:"lost,omitempty"` // by a translation, so that it is not sent there
 	Admits  bool          `json:"admitted"`
 	Rules   []ruleAnswer  `json:"rules"`
 	Refusal *refusalWords `json:"refusal,omitempty"`
@@ -58,6 +60,9 @@ func newModelAnswer(q *question, e *llm.Explanation) *modelAnswer {
 		}
 		step := newStepAnswer(name, p.Rules)
 		step.Tokens, step.Broken = p.Tokens, p.Broken
+		if p.Lost != nil {
+			step.Lost = strings.TrimPrefix(p.Lost.Error(), "translate: ")
+		}
 		a.Attempts = append(a.Attempts, step)
 	}
 	return a
@@ -112,6 +117,8 @@ func (s *stepAnswer) write(w io.Writer) error {
 // outcome says in a few words what becomes of a step.
 func (s *stepAnswer) outcome() string {
 	switch {
+	case s.Lost != "":
+		return ": passed by, for a translation would lose something: " + s.Lost
 	case s.Broken:
 		return ": left alone, it has failed too often"
 	case s.Admits:

@@ -131,7 +131,7 @@ func modelOptions(m *config.LLMModel) llm.Model {
 	o := llm.Model{Name: m.Name, MaxOutput: m.MaxOutputTokens, Price: llm.Price{
 		Input: micro(m.InputPrice), CacheRead: micro(m.CacheReadPrice), CacheWrite: micro(m.CacheWritePrice), Output: micro(m.OutputPrice)}}
 	for _, t := range m.Targets {
-		o.Targets = append(o.Targets, llm.Target{Provider: t.Provider, Model: t.Model})
+		o.Targets = append(o.Targets, llm.Target{Provider: t.Provider, Model: t.Model, Translate: t.Translate})
 	}
 	return o
 }
