@@ -29,7 +29,6 @@ type relay struct {
 	meter    *dialect.Meter
 	written  estimate.Counter // of what the client was sent
 	framing  dialect.Framing
-	buf      []byte
 	out      []byte // for the client
 	taken    int    // of out
 	stage    dialect.Stage
@@ -51,7 +50,7 @@ var errCut = errors.New("llm: the provider's answer ended in the middle")
 // relay waits for the first content of an answer and makes a relay its body, or says that
 // the attempt has failed.
 func (a *attempt) relay() {
-	r := &relay{a: a, body: a.answer.Body, route: a.x.route, hides: a.asks && a.said == nil, framing: a.framing(), buf: make([]byte, readSize)}
+	r := &relay{a: a, body: a.answer.Body, route: a.x.route, hides: a.asks && a.said == nil, framing: a.framing()}
 	r.more.L = &r.mu
 	r.meter = a.route().NewMeter(r.written.Add)
 	r.split = dialect.NewSplitter(r.framing)
@@ -149,15 +148,25 @@ func (r *relay) settledLocked() bool {
 
 // fetch reads the beginning of an answer, up to its first content.
 func (r *relay) fetch() {
+	buf := buffers.Get().(*[readSize]byte)
+	defer buffers.Put(buf)
 	for done := false; !done; {
-		n, err := r.body.Read(r.buf)
+		n, err := r.body.Read(buf[:])
 		r.mu.Lock()
-		r.take(r.buf[:n], err)
+		r.take(buf[:n], err)
 		done = r.begun || r.stage != dialect.Preamble || r.end != nil || r.failure != nil || len(r.out) > mostHeld
 		r.fetching = !done
 		r.more.Broadcast()
 		r.mu.Unlock()
 	}
+}
+
+// next reads on. The caller holds r.mu.
+func (r *relay) next() {
+	buf := buffers.Get().(*[readSize]byte)
+	defer buffers.Put(buf)
+	n, err := r.body.Read(buf[:])
+	r.take(buf[:n], err)
 }
 
 // take takes in what was read. The caller holds r.mu.
@@ -254,8 +263,7 @@ func (r *relay) Read(p []byte) (int, error) {
 			r.finish()
 			return 0, r.end
 		default:
-			n, err := r.body.Read(r.buf)
-			r.take(r.buf[:n], err)
+			r.next()
 		}
 	}
 	n := copy(p, r.out[r.taken:])
@@ -290,9 +298,8 @@ func (r *relay) drain() {
 		r.more.Wait()
 	}
 	for r.end == nil {
-		n, err := r.body.Read(r.buf)
 		r.out, r.taken = r.out[:0], 0
-		r.take(r.buf[:n], err)
+		r.next()
 	}
 	r.finish()
 }
