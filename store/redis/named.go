@@ -170,6 +170,9 @@ func (s *Store) takeNamed(ctx context.Context, cmd *ledger.Command, res *ledger.
 			return nil
 		}
 		done, err := s.try(ctx, a, res)
+		if err != nil {
+			s.abandon(a)
+		}
 		if done || err != nil {
 			return err
 		}
@@ -276,6 +279,19 @@ func (s *Store) abort(ctx context.Context, id ledger.ID, at *root, list []*piece
 	}
 	s.giveUp(ctx, id, at, list[:n], after)
 	return said, nil
+}
+
+// abandon gives up the life of an attempt that has failed half way, unless somebody commits
+// it first, as soon as the servers allow. Otherwise what it took in some slots would be held
+// by an ID that its caller may never use again.
+func (s *Store) abandon(a *attempt) {
+	r := s.rootRequest(opAbort, &ledger.Command{ID: a.id, Call: uint64(a.root.life)})
+	r.then = func(arrived *request) {
+		if said, err := readRoot(arrived); err == nil && said.status == ledger.Done {
+			s.sendLater(s.voids(a.id, a.list, &a.root), s.forget(a.id, a.root.life))
+		}
+	}
+	s.outbox.put(s, r)
 }
 
 // giveUp voids what a life has taken, and calls after once that has arrived.

@@ -251,6 +251,27 @@ func TestFencing(t *testing.T) {
 		c.want(ledger.Done, c.b, ledger.Void)
 		c.left(5, 1, 1, 9)
 	})
+	t.Run("P-092 a take that fails half way holds nothing", func(t *testing.T) {
+		c := fresh(t)
+		silent := group.Owner(c.a.cellKey(piecesOf(&c.take)[1].cmd[0].Steps[0].Key))
+		for group.Owner(c.a.recordKey(c.take.ID)) == silent {
+			c = fresh(t) // with a root that is written
+		}
+		cmds := []ledger.Command{c.take}
+		cmds[0].Steps = slices.Clone(c.take.Steps)
+		short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+		defer cancel()
+		silent.Stop()
+		err := c.a.Apply(short, cmds, make([]ledger.Result, 1))
+		silent.Continue()
+		if err == nil {
+			t.Fatal("it does not fail")
+		}
+		c.await(c.b, 5, 1, 1, 9)
+		c.want(ledger.Done, c.b, ledger.Take)
+		c.left(3, 0, 0, 8)
+		c.want(ledger.Done, c.b, ledger.Release)
+	})
 	t.Run("a take that arrives after its void takes nothing", func(t *testing.T) {
 		c := fresh(t)
 		a := c.begin(c.a)
