@@ -29,6 +29,9 @@ func Classify(a Answer) Verdict {
 		v.Class = Rejected
 		if status == http.StatusTooManyRequests || status == http.StatusPaymentRequired {
 			v.Class = Exhausted
+			if !v.HasAfter { // this request alone may be what never passes
+				v.Scope = OfRequest
+			}
 		}
 	}
 	return v
@@ -69,7 +72,7 @@ const (
 func (r *report) verdict(status int) Verdict {
 	switch {
 	case r.exhausted(status):
-		if r.perDay() { // each model has a day's quota of its own
+		if r.perDay() || r.says("per day") { // each model has a day's quota of its own
 			return Verdict{Class: Exhausted, Scope: OfModel, Dimension: r.dimension()}
 		}
 		return Verdict{Class: Exhausted, Scope: OfCredential}
@@ -83,8 +86,10 @@ func (r *report) verdict(status int) Verdict {
 		return Verdict{Class: Transient, Scope: OfProvider}
 	case status == http.StatusRequestEntityTooLarge:
 		return Verdict{Class: TooLarge}
-	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+	case status == http.StatusUnauthorized:
 		return Verdict{Class: Denied, Scope: OfCredential}
+	case status == http.StatusForbidden: // often it is what was asked for that is forbidden, and others ask for something else
+		return Verdict{Class: Denied}
 	case status == http.StatusRequestTimeout, status == statusFlex, status >= 500, r.names("ModelErrorException"):
 		return Verdict{Class: Transient}
 	}

@@ -90,6 +90,7 @@ func TestRetryAfter(t *testing.T) {
 	}{
 		{"nothing", http.Header{}, none},
 		{"milliseconds are exact", http.Header{"Retry-After-Ms": {"1250"}, "Retry-After": {"2"}}, 1250 * time.Millisecond},
+		{"L-061 unless the seconds say more than the same", http.Header{"Retry-After-Ms": {"0"}, "Retry-After": {"30"}}, 30 * time.Second},
 		{"Azure", http.Header{"X-Ms-Retry-After-Ms": {"7000"}}, 7 * time.Second},
 		{"milliseconds that cannot be read", http.Header{"Retry-After-Ms": {"soon"}, "Retry-After": {"2"}}, 2 * time.Second},
 		{"L-045 what cannot be read is not at once", http.Header{"Retry-After": {"120junk"}}, none},
