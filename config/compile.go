@@ -20,7 +20,6 @@ const (
 	KindFrame       = "frame"        // a message on a WebSocket
 	KindLLM         = "llm"          // a call of a language model, once for its tenant
 	KindLLMAttempt  = "llm-attempt"  // the same as it is sent to a provider
-	KindLLMObserved = "llm-observed" // what others have used of a provider's account
 	KindTool        = "tool"         // a tools/call of MCP
 	KindOperation   = "operation"    // a reservation of native work
 	KindMessage     = "message"      // a chat message; Capability is inbound or outbound

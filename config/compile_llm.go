@@ -125,7 +125,6 @@ func (k *compiler) provider(at any, p *LLMPolicy, r sluice.Rule) {
 		k.problem(at, WarnMissing, "has no limit, so it is unlimited")
 		return
 	}
-	r.Match.Is[sluice.Kind] = append(r.Match.Is[sluice.Kind], KindLLMObserved)
 	r.Queue = k.llmQueue()
 	k.add(at, surviving(r, nil))
 }

@@ -22,6 +22,7 @@ type attempt struct {
 	ended   time.Time
 	waited  time.Duration
 	levels  []sluice.Level
+	others  sluice.Cost            // what others have used of the account
 	said    *translate.Translation // what is sent, if the place speaks another dialect
 	asks    bool                   // for usage in the client's stead
 	asked   bool                   // for too much: the provider does not know how to say its usage

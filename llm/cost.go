@@ -14,9 +14,6 @@ const (
 	KindRequest = "llm"
 	// KindAttempt is a request as it is sent to a provider.
 	KindAttempt = "llm-attempt"
-	// KindObserved takes what a provider says has gone that nobody here has taken: it was
-	// used by others with the same account.
-	KindObserved = "llm-observed"
 )
 
 // The units of calls, beside [sluice.Calls] and [sluice.Tokens].

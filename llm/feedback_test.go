@@ -144,7 +144,7 @@ func TestRefusalsSayWhy(t *testing.T) {
 }
 
 func TestObservedFigures(t *testing.T) {
-	onDesk(t, llm.Options{}, []sluice.Rule{rule("openai", "openai", requests(100), tokens(10_000))}, func(t *testing.T, d *desk) {
+	onDesk(t, llm.Options{}, []sluice.Rule{rule("openai", "openai", requests(100), tokens(10_000), slots(1))}, func(t *testing.T, d *desk) {
 		left := func() (rpm, tpm int64) {
 			e, err := d.control.Check(t.Context(), attempt("openai"))
 			if err != nil {
@@ -173,5 +173,33 @@ func TestObservedFigures(t *testing.T) {
 		if rpm, tpm := left(); rpm != 99 || tpm < 9900 {
 			t.Errorf("L-049 what is not known is believed: %d and %d", rpm, tpm)
 		}
+		if len(d.control.Held()) != 0 {
+			t.Errorf("%v are held", d.control.Held())
+		}
+	})
+}
+
+func TestNobodyCoolsTheOthers(t *testing.T) {
+	t.Run("L-072 L-082 what one may not do, others may", func(t *testing.T) {
+		onDesk(t, llm.Options{}, nil, func(t *testing.T, d *desk) {
+			d.answer = func(*http.Request) *http.Response { return respond(403, `{"error":{"message":"not for you"}}`) }
+			if w := d.chat("m", 1); w.Code != 403 || d.sent.Load() != 1 {
+				t.Errorf("%d after %d attempts", w.Code, d.sent.Load())
+			}
+			d.answer = nil
+			if w := d.chat("m", 1); w.Code != 200 {
+				t.Errorf("another request: %d %s", w.Code, w.Body)
+			}
+		})
+	})
+	t.Run("a request that never passes there leaves the model to the others", func(t *testing.T) {
+		onDesk(t, llm.Options{}, nil, func(t *testing.T, d *desk) {
+			d.answer = func(*http.Request) *http.Response { return respond(429, "{}", "X-Should-Retry", "false") }
+			d.chat("m", 1)
+			d.answer = nil
+			if w := d.chat("m", 1); w.Code != 200 {
+				t.Errorf("another request: %d %s", w.Code, w.Body)
+			}
+		})
 	})
 }

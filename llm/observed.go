@@ -11,7 +11,8 @@ import (
 )
 
 // observe takes from the provider's limits what the provider says has gone and nobody here
-// has taken: others use the same account. What it says is left never gives anything back.
+// has taken: others use the same account. It is taken when the attempt is settled. What it
+// says is left never gives anything back.
 func (a *attempt) observe() {
 	if !a.at.provider.lately.due(time.Now()) {
 		return
@@ -24,38 +25,51 @@ func (a *attempt) observe() {
 	p.discovered.note(Discovered{p.Name, a.at.model, a.at.key.ID, time.Now(), standings})
 	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
 	defer cancel()
-	call := sluice.Call{Kind: KindObserved, Provider: a.at.provider.Name, Model: a.at.model, Credential: a.at.key.ID, Cost: sluice.Cost{{Unit: sluice.Calls}}}
-	err := a.missing(ctx, &call, standings)
-	if err == nil && slices.ContainsFunc(call.Cost, func(m sluice.Amount) bool { return m.N > 0 }) {
-		_, err = a.x.s.control.Try(ctx, &call, &sluice.Decision{})
-	}
-	if err != nil {
-		a.x.s.Logger.Error("llm: a provider's figures could not be taken over", "provider", call.Provider, "error", err)
+	var err error
+	if a.others, err = a.missing(ctx, standings); err != nil {
+		a.x.s.Logger.Error("llm: a provider's figures could not be taken over", "provider", p.Name, "error", err)
 	}
 }
 
-// missing sets the cost of call to what is left here and not there. What is left here is
-// asked for now: the attempts that were admitted while this one was under way are in the
-// provider's figures too.
-func (a *attempt) missing(ctx context.Context, call *sluice.Call, standings []upstream.Standing) error {
-	e, err := a.x.s.control.Check(ctx, *call)
+// missing is what is left here and not there. What is left here is asked for now: the
+// attempts that were admitted while this one was under way are in the provider's figures too.
+func (a *attempt) missing(ctx context.Context, standings []upstream.Standing) (cost sluice.Cost, err error) {
+	call := a.x.call(KindAttempt, sluice.Cost{{Unit: sluice.Calls}})
+	call.Provider, call.Model, call.Credential = a.at.provider.Name, a.at.model, a.at.key.ID
+	e, err := a.x.s.control.Check(ctx, call)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, s := range standings {
 		unit, ok := unitOf(s.Dimension)
 		if !ok || s.Remaining < 0 || s.Limit <= 0 || s.Per > time.Minute {
 			continue // a day's figure says nothing about a minute's
 		}
-		switch gone := left(e, unit) - s.Remaining; {
-		case gone <= 0:
-		case unit == sluice.Calls:
-			call.Cost[0].N = max(call.Cost[0].N, gone)
-		case call.Cost.Of(unit) == 0:
-			call.Cost = append(call.Cost, sluice.Amount{Unit: unit, N: gone})
+		gone := left(e, unit) - s.Remaining
+		if gone <= 0 {
+			continue
 		}
+		if i := slices.IndexFunc(cost, func(m sluice.Amount) bool { return m.Unit == unit }); i >= 0 {
+			cost[i].N = max(cost[i].N, gone) // one limit in two spellings
+			continue
+		}
+		cost = append(cost, sluice.Amount{Unit: unit, N: gone})
 	}
-	return nil
+	return cost, nil
+}
+
+// withOthers adds what others have used to what the attempt comes to: it is taken in one with
+// it, as an overrun, because a call of its own would need a slot that nobody uses.
+func (a *attempt) withOthers(cost sluice.Cost) sluice.Cost {
+	for _, gone := range a.others {
+		i := slices.IndexFunc(cost, func(m sluice.Amount) bool { return m.Unit == gone.Unit })
+		if i < 0 { // the attempt's own call
+			cost = append(cost, sluice.Amount{Unit: gone.Unit, N: 1})
+			i = len(cost) - 1
+		}
+		cost[i].N = sum(cost[i].N, gone.N)
+	}
+	return cost
 }
 
 // unitOf is what a provider's dimension counts here.

@@ -191,7 +191,7 @@ func (r *rig) observed(n int) ([]llm.Attempted, []llm.Answered) {
 func rule(id, provider string, limits ...sluice.Limit) sluice.Rule {
 	is := map[sluice.Dimension][]string{sluice.Kind: {llm.KindRequest}}
 	if provider != "" {
-		is = map[sluice.Dimension][]string{sluice.Kind: {llm.KindAttempt, llm.KindObserved}, sluice.Provider: {provider}}
+		is = map[sluice.Dimension][]string{sluice.Kind: {llm.KindAttempt}, sluice.Provider: {provider}}
 	}
 	return sluice.Rule{ID: id, Match: sluice.Match{Is: is}, Limits: limits}
 }

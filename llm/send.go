@@ -260,7 +260,7 @@ func (a *attempt) end(used *dialect.Usage, health error) {
 	if used != nil {
 		cost = a.at.provider.accounting.settle(used, &a.x.model.Price)
 	}
-	a.charge.close(cost)
+	a.charge.close(a.withOthers(slices.Clone(cost)))
 	a.report(health)
 	a.cancel()
 	if f := a.x.s.Observer.Attempted; f != nil {
