@@ -191,7 +191,9 @@ func (l *waitLine) arm(c *Controller, wait limit.Micros) {
 	after := wait.Duration()
 	if wait == 0 {
 		after = c.room.askAfter()
-		after -= rand.N(after / 8) // or lines that began together would always ask together
+		if c.room.watched != nil { // others ask too, and those that began together would always ask together
+			after -= rand.N(after / 8)
+		}
 	}
 	l.due = time.Now().Add(after)
 	if l.timer == nil {
