@@ -18,7 +18,7 @@ var maps atomic.Int64
 // options lead to a new map on the cluster of m.
 func options(m *hazelcasttest.Member) hazelcast.Options {
 	return hazelcast.Options{
-		Addresses: []string{m.Addr}, Cluster: m.Cluster, Wait: time.Second,
+		Addresses: []string{m.Addr}, Cluster: m.Cluster, Wait: 5 * time.Second,
 		Map: fmt.Sprint("books-", maps.Add(1)),
 	}
 }
