@@ -71,6 +71,7 @@ var rules = map[string][]ban{
 	"llm/llmtest":        otherSurfaces("llm/...", noEngine, noStores, noLedger, noConfig),
 	"llm/estimate":       otherSurfaces("llm/...", noEngine, noStores, noLedger, noConfig, noNetwork),
 	"identity":           surfaceBans(noEngine, noStores, noLedger, noConfig),
+	"internal/breaker":   surfaceBans(noEngine, noOthers, noStores, noLedger, noConfig, noNetwork),
 	"internal/lately":    surfaceBans(noEngine, noOthers, noStores, noLedger, noConfig, noNetwork),
 	"upstream":           surfaceBans(noEngine, noStores, noLedger, noConfig),
 	"internal/testcount": {noEngine, noOthers},

@@ -64,7 +64,7 @@ func (s *Store) sweepUp() {
 			return
 		case <-tick.C:
 		}
-		if s.breaker.isOpen() {
+		if s.breaker.IsOpen() {
 			continue
 		}
 		for key, raw := range s.broom.due() {

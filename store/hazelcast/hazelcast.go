@@ -49,6 +49,7 @@ import (
 
 	hazelcast "github.com/hazelcast/hazelcast-go-client"
 
+	"github.com/sluicegate/sluice/internal/breaker"
 	"github.com/sluicegate/sluice/ledger"
 	"github.com/sluicegate/sluice/limit"
 )
@@ -105,7 +106,7 @@ type Store struct {
 	desk      desk
 	cache     cache
 	broom     broom
-	breaker   breaker
+	breaker   breaker.Breaker
 	ctx       context.Context // ends with the store
 	quit      context.CancelFunc
 	closed    atomic.Bool
@@ -122,7 +123,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s.ctx, s.quit = context.WithCancel(context.Background())
 	s.desk.run, s.desk.slots = s.run, make(map[string]slot)
 	s.cache.entries, s.broom.left = make(map[string]*entry), make(map[string]leftover)
-	s.breaker.start(s)
+	s.startBreaker()
 	start, cancel := context.WithTimeout(ctx, startWait)
 	defer cancel()
 	if err := s.connect(start, o); err != nil {
@@ -137,7 +138,7 @@ func (s *Store) Close() error {
 	if !s.closed.CompareAndSwap(false, true) {
 		return nil
 	}
-	s.breaker.stop()
+	s.breaker.Stop()
 	s.desk.close(s.wait)
 	s.quit()
 	if s.client == nil {
@@ -192,7 +193,7 @@ func (s *Store) send(ctx context.Context, r *request) error {
 	if s.closed.Load() {
 		return ErrClosed
 	}
-	if s.breaker.isOpen() {
+	if s.breaker.IsOpen() {
 		r.leave()
 		if r.lasts() && !s.desk.submit(r) {
 			return ErrBusy

@@ -169,7 +169,7 @@ func (s *Store) expire(key string, ttl time.Duration, at limit.Micros) {
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, s.wait)
 	defer cancel()
-	s.breaker.note(s.books.SetTTL(ctx, key, ttl))
+	s.note(s.books.SetTTL(ctx, key, ttl))
 }
 
 const (
@@ -200,7 +200,7 @@ func ask[T any](s *Store, f func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(s.ctx, s.wait)
 	defer cancel()
 	answer, err := f(ctx)
-	s.breaker.note(err)
+	s.note(err)
 	return answer, err
 }
 
@@ -213,7 +213,7 @@ func (s *Store) pause() error {
 			return ErrClosed
 		case <-time.After(10*time.Millisecond + rand.N(10*time.Millisecond)):
 		}
-		if !s.breaker.isOpen() {
+		if !s.breaker.IsOpen() {
 			return nil
 		}
 	}

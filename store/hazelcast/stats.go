@@ -7,4 +7,4 @@ type Stats struct {
 }
 
 // Stats returns figures at once, without asking the cluster.
-func (s *Store) Stats() Stats { return Stats{Failure: s.breaker.failure()} }
+func (s *Store) Stats() Stats { return Stats{Failure: s.breaker.Failure()} }

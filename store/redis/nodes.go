@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/sluicegate/sluice/internal/breaker"
 )
 
 // A node is a server: the only one, or one of a Cluster. It connects when it is needed.
@@ -18,7 +20,7 @@ type node struct {
 	client  atomic.Pointer[rueidis.Client]
 	dialing chan struct{} // holds a token while somebody connects
 	dial    func(ctx context.Context) (rueidis.Client, error)
-	breaker breaker
+	breaker breaker.Breaker
 	closed  atomic.Bool
 }
 
@@ -59,7 +61,7 @@ func (n *node) reconnect(ctx context.Context) {
 
 func (n *node) close() {
 	n.closed.Store(true)
-	n.breaker.stop()
+	n.breaker.Stop()
 	if c := n.client.Load(); c != nil {
 		(*c).Close()
 	}
@@ -94,6 +96,7 @@ func (n *nodes) atLocked(addr string) *node {
 	one := n.byAddr[addr]
 	if one == nil {
 		one = n.open(addr)
+		one.closed.Store(n.closed) // a call that was under way may be the last to name it
 		n.byAddr[addr] = one
 	}
 	return one
@@ -127,7 +130,7 @@ func (n *nodes) masters() []*node {
 func (n *nodes) any() *node {
 	list := n.masters()
 	for _, one := range list {
-		if !one.breaker.isOpen() {
+		if !one.breaker.IsOpen() {
 			return one
 		}
 	}
@@ -137,7 +140,7 @@ func (n *nodes) any() *node {
 // failure is why one of them is not asked, nil if all are.
 func (n *nodes) failure() error {
 	for _, one := range n.masters() {
-		if err := one.breaker.failure(); err != nil {
+		if err := one.breaker.Failure(); err != nil {
 			return err
 		}
 	}
@@ -186,7 +189,7 @@ func (n *nodes) refresh(ctx context.Context) error {
 	defer n.asking.Unlock()
 	var known []*node
 	for _, one := range n.all() {
-		if len(known) < maxAsked && !one.breaker.isOpen() {
+		if len(known) < maxAsked && !one.breaker.IsOpen() {
 			known = append(known, one)
 		}
 	}
@@ -251,7 +254,7 @@ func (n *nodes) take(found []shard) {
 			}
 			for slot := s.first; slot <= s.last; slot++ {
 				// Who was asked may not know yet that another has taken a dead node's place.
-				if now := n.slots[slot].Load(); !one.breaker.isOpen() || now.breaker.isOpen() {
+				if now := n.slots[slot].Load(); !one.breaker.IsOpen() || now.breaker.IsOpen() {
 					n.slots[slot].Store(one)
 				}
 			}

@@ -144,7 +144,7 @@ func (s *Store) batches(all []*request) iter.Seq[[]*request] {
 
 // deliver sends a batch and reports whether it has arrived, or never can.
 func (s *Store) deliver(ctx context.Context, batch []*request) bool {
-	if s.nodes.of(s.slot(batch[0])).breaker.isOpen() {
+	if s.nodes.of(s.slot(batch[0])).breaker.IsOpen() {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.wait)

@@ -242,7 +242,7 @@ func (s *Store) startRounds(every time.Duration) {
 			}
 			bounded, cancel := context.WithTimeout(ctx, roundWait)
 			err := s.round(bounded)
-			if s.processesNode().breaker.note(err); err == nil {
+			if s.processesNode().note(err); err == nil {
 				s.lookAround(bounded)
 			}
 			cancel()

@@ -195,7 +195,7 @@ func (s *Store) connect(ctx context.Context, o Options) error {
 			client, _, err := d.to(ctx, addr)
 			return client, err
 		}
-		one.breaker.start(s, one)
+		s.startBreaker(one)
 		return one
 	}
 	count := 1
@@ -285,11 +285,11 @@ func (s *Store) apply(ctx context.Context, cmds []ledger.Command, res []ledger.R
 	}
 	at := s.nodes.of(s.slotOfCommands(cmds))
 	var q question
-	if s.refusals.recall(cmds, res, &q) && !at.breaker.isOpen() {
+	if s.refusals.recall(cmds, res, &q) && !at.breaker.IsOpen() {
 		return nil
 	}
 	r := s.newRequest(cmds, q)
-	if at.breaker.isOpen() {
+	if at.breaker.IsOpen() {
 		s.outbox.add(s, r)
 		return r.failed(res, ErrUnavailable)
 	}

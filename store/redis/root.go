@@ -92,7 +92,7 @@ func (said *root) tell(res *ledger.Result) {
 
 // carry sends r and waits for the answer.
 func (s *Store) carry(ctx context.Context, r *request) error {
-	if s.nodes.of(s.slot(r)).breaker.isOpen() {
+	if s.nodes.of(s.slot(r)).breaker.IsOpen() {
 		s.outbox.add(s, r)
 		return ErrUnavailable
 	}

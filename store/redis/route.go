@@ -66,7 +66,7 @@ func (s *Store) run(ctx context.Context, what script, keys, args []string) (ruei
 		default:
 			return said, err
 		}
-		if at.breaker.isOpen() {
+		if at.breaker.IsOpen() {
 			return said, ErrUnavailable
 		}
 	}
@@ -95,9 +95,9 @@ func (n *node) run(ctx context.Context, what script, keys, args []string, asking
 	}
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		n.breaker.note(ErrWait)
+		n.note(ErrWait)
 	case !errors.Is(err, context.Canceled):
-		n.breaker.note(err)
+		n.note(err)
 	}
 	return said, err
 }
