@@ -129,13 +129,13 @@ func (c *client) checkWindows(l limit.Limit, s ledger.Step) {
 	together(16, func(int) {
 		for {
 			res := c.do(take(s))
-			if res.At > start+6*l.Per || c.Failed() {
-				return
-			}
-			if res.Status == ledger.Done {
+			if res.Status == ledger.Done { // on a busy machine it may be the first in six windows
 				mu.Lock()
 				times = append(times, res.At)
 				mu.Unlock()
+			}
+			if res.At > start+6*l.Per || c.Failed() {
+				return
 			}
 		}
 	})
@@ -148,7 +148,7 @@ func (c *client) checkWindows(l limit.Limit, s ledger.Step) {
 		}
 	}
 	if len(times) == 0 {
-		c.Errorf("%v: nothing passed in six windows", l)
+		c.Errorf("%v: nothing passed", l)
 	}
 }
 
