@@ -258,3 +258,47 @@ func TestCounting(t *testing.T) {
 		}
 	})
 }
+
+func TestCutEvents(t *testing.T) {
+	const event = "data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n"
+	broken := func(sent string) func(http.ResponseWriter, *http.Request) {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			io.WriteString(w, sent)
+			http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		}
+	}
+	for _, c := range []struct{ name, sent, begins string }{
+		{"L-112 half an event is not passed on", event + `data: {"choices":[{"del`, event + `data: {"error":`},
+		{"L-112 L-114 one that was passed on in part is ended", event + `data: {"choices":[{"delta":{"content":"` + strings.Repeat("x", 300<<10), event + `data: {"choices"`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newSpy(t, broken(c.sent))
+			r := newRig(t, llm.Options{Providers: []llm.Provider{s.provider("spy")}}, nil)
+			a := r.post(t.Context(), "/spy/v1/chat/completions", chatBody("m", 10, true))
+			last := a.body[strings.LastIndex(strings.TrimSuffix(a.body, "\n\n"), "\n\n")+2:]
+			if a.err == nil || !strings.HasPrefix(a.body, c.begins) || !strings.HasPrefix(last, `data: {"error":`) || !strings.HasSuffix(last, "}\n\n") {
+				t.Errorf("%v …%q", a.err, tail(a.body))
+			}
+		})
+	}
+	t.Run("L-110 a stream that breaks in its first event is asked for elsewhere", func(t *testing.T) {
+		s := newSpy(t, broken(`data: {"choices":[{"delta":{"content":"half`))
+		o := llm.Options{Providers: []llm.Provider{s.provider("spy")}, Models: []llm.Model{{Name: "m", Targets: []llm.Target{{Provider: "spy"}, {Provider: "backup"}}}}}
+		r := newRig(t, o, nil)
+		if a := r.chat("m", 10, true); a.status != 200 || a.err != nil || strings.Contains(a.body, "half") {
+			t.Errorf("%d %v %s", a.status, a.err, tail(a.body))
+		}
+	})
+	t.Run("an end without an empty line is one", func(t *testing.T) {
+		s := newSpy(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			io.WriteString(w, event+"data: [DONE]")
+		})
+		r := newRig(t, llm.Options{Providers: []llm.Provider{s.provider("spy")}}, nil)
+		if a := r.post(t.Context(), "/spy/v1/chat/completions", chatBody("m", 10, true)); a.err != nil || a.body != event+"data: [DONE]" {
+			t.Errorf("%v %q", a.err, a.body)
+		}
+	})
+}

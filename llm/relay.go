@@ -31,6 +31,7 @@ type relay struct {
 	framing  dialect.Framing
 	out      []byte // for the client
 	taken    int    // of out
+	open     bool   // the last event that was passed on has not ended
 	stage    dialect.Stage
 	begun    bool   // some content has come: from here on nothing is tried again
 	failure  []byte // the event that says that the provider has failed
@@ -185,6 +186,9 @@ func (r *relay) take(p []byte, err error) {
 	}
 	r.end = err
 	if !whole && r.begun && r.failure == nil {
+		if r.open {
+			r.out = append(r.out, "\n\n"...)
+		}
 		r.out = append(r.out, r.route.StreamFault(cutFault)...)
 	}
 	if errors.Is(err, io.EOF) && !whole {
@@ -214,6 +218,9 @@ func (r *relay) pass(e dialect.Event) {
 	if stage == dialect.Failure {
 		r.failure = bytes.Clone(e.Data)
 	}
+	if e.Cut && stage != dialect.Failure && !r.meter.Ended() { // half an event is none
+		return
+	}
 	out := e.Raw
 	if r.abroad != nil {
 		var err error
@@ -227,7 +234,7 @@ func (r *relay) pass(e dialect.Event) {
 	if stage == dialect.UsageOnly && r.hides {
 		return
 	}
-	r.out = append(r.out, out...)
+	r.out, r.open = append(r.out, out...), e.Part
 }
 
 // conclude adds what ends an answer that is translated, if it is whole.
