@@ -50,6 +50,7 @@ import (
 	hazelcast "github.com/hazelcast/hazelcast-go-client"
 
 	"github.com/sluicegate/sluice/internal/breaker"
+	"github.com/sluicegate/sluice/internal/lately"
 	"github.com/sluicegate/sluice/ledger"
 	"github.com/sluicegate/sluice/limit"
 )
@@ -110,6 +111,7 @@ type Store struct {
 	ctx       context.Context // ends with the store
 	quit      context.CancelFunc
 	closed    atomic.Bool
+	tooMuch   lately.Said
 }
 
 // Open connects to the cluster, in ten seconds at most. Its errors are one line that says

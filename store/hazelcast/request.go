@@ -134,6 +134,9 @@ func failed(cmds []ledger.Command, res []ledger.Result, err error) error {
 	return nil
 }
 
+// complainEvery is how often it is said that units stay taken, however many do.
+const complainEvery = 10 * time.Second
+
 // orphan gives back what was taken for a caller that had left. A Take with an ID stands.
 func (s *Store) orphan(r *request) {
 	var gone []ledger.Command
@@ -146,8 +149,11 @@ func (s *Store) orphan(r *request) {
 	if len(gone) > 0 {
 		void := newRequest(gone)
 		void.leave()
-		if !s.desk.submit(void) && !s.closed.Load() {
-			s.log.Error("hazelcast: too much waits to be given back; units stay taken", "bound", maxQueued)
+		if s.desk.submit(void) || s.closed.Load() {
+			return
+		}
+		if kept, ok := s.tooMuch.Again(complainEvery); ok {
+			s.log.Error("hazelcast: too much waits to be given back; units stay taken", "bound", maxQueued, "unsaid", kept)
 		}
 	}
 }

@@ -1,8 +1,11 @@
 package redis
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -63,4 +66,16 @@ func TestOrphans(t *testing.T) {
 			t.Errorf("for %d, want %d", span, least)
 		}
 	})
+}
+
+func TestComplaints(t *testing.T) {
+	var said bytes.Buffer
+	s := &Store{log: slog.New(slog.NewTextHandler(&said, nil))}
+	s.outbox.list, s.outbox.wake = make([]*request, maxOutbox), make(chan struct{}, 1)
+	for range 1000 {
+		s.outbox.put(s, &request{})
+	}
+	if n := strings.Count(said.String(), "too much waits"); n != 1 || len(s.outbox.list) != maxOutbox {
+		t.Errorf("%d lines for a thousand slots that stay held, want one; %d wait", n, len(s.outbox.list))
+	}
 }

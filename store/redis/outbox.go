@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sluicegate/sluice/internal/lately"
 	"github.com/sluicegate/sluice/ledger"
 )
 
@@ -23,7 +24,12 @@ type outbox struct {
 	wake    chan struct{}
 	ended   chan struct{}
 	quit    context.CancelFunc
+
+	tooMuch, refused lately.Said
 }
+
+// complainEvery is how often it is said that slots stay held, however many do.
+const complainEvery = 10 * time.Second
 
 func (o *outbox) start(s *Store) {
 	ctx, quit := context.WithCancel(context.Background())
@@ -64,7 +70,9 @@ func (o *outbox) put(s *Store, r *request) {
 	}
 	o.mu.Unlock()
 	if full {
-		s.log.Error("redis: too much waits to be given back; slots stay held", "bound", maxOutbox)
+		if kept, ok := o.tooMuch.Again(complainEvery); ok {
+			s.log.Error("redis: too much waits to be given back; slots stay held", "bound", maxOutbox, "unsaid", kept)
+		}
 	}
 	select {
 	case o.wake <- struct{}{}:
@@ -157,7 +165,9 @@ func (s *Store) deliver(ctx context.Context, batch []*request) bool {
 		err = split(batch, text)
 	}
 	if err != nil {
-		s.log.Error("redis: the server refuses what is to be given back; slots stay held", "error", err, "commands", len(batch))
+		if kept, ok := s.outbox.refused.Again(complainEvery); ok {
+			s.log.Error("redis: the server refuses what is to be given back; slots stay held", "error", err, "commands", len(batch), "unsaid", kept)
+		}
 		return true
 	}
 	for _, r := range batch {

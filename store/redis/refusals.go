@@ -30,9 +30,9 @@ import (
 const (
 	// maxRepeat is how long a refusal is repeated at most.
 	maxRepeat = 250 * limit.Millisecond
-	// lately is how long a refusal is remembered, to have the cells watched if it happens
+	// recent is how long a refusal is remembered, to have the cells watched if it happens
 	// again. A caller who is refused but once costs the server nothing.
-	lately = limit.Second
+	recent = limit.Second
 
 	maxRefusals   = 4096 // that are remembered; one takes the place of another by chance
 	maxRemembered = 8    // steps of one
@@ -155,7 +155,7 @@ func (f *refusals) recall(cmds []ledger.Command, res []ledger.Result, q *questio
 		if passed < maxRepeat && f.repeat(last, passed, cmd, &res[0]) {
 			return true
 		}
-		q.again = passed < lately
+		q.again = passed < recent
 	}
 	q.all = f.all.Load()
 	for i := range cmd.Steps {
