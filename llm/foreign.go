@@ -28,7 +28,7 @@ func (x *exchange) translate(p *place) error {
 	}
 	if f.said == nil && f.lost == nil {
 		if f.lost = x.foreseen(); f.lost == nil {
-			f.said, f.lost = translate.Request(x.route, x.ask.Rewrite("", false), translate.Options{Model: p.model, MaxOutput: x.model.MaxOutput,
+			f.said, f.lost = translate.Request(x.route, x.ask.Body(), translate.Options{Model: p.model, MaxOutput: x.model.MaxOutput,
 				StreamUsage: p.provider.tellsUsage(), Created: x.began.Unix()})
 		}
 	}

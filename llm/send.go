@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -102,7 +103,7 @@ func (a *attempt) abandoned() *dialect.Usage {
 	if a.x.r.Context().Err() == nil || !a.x.route.Operation.UsesTokens() {
 		return nil
 	}
-	return &dialect.Usage{Input: a.x.expect.input.Tokens}
+	return &dialect.Usage{Input: a.x.expect.input.Reserve}
 }
 
 // request is what is sent: the client's request with another address, another credential
@@ -110,20 +111,24 @@ func (a *attempt) abandoned() *dialect.Usage {
 func (a *attempt) request(ctx context.Context) (*http.Request, error) {
 	x, p := a.x, a.at.provider
 	base, query, _ := strings.Cut(strings.ReplaceAll(p.BaseURL, modelPlace, url.PathEscape(a.at.model)), "?")
-	path, asked, body := x.path, x.r.URL.RawQuery, []byte(nil)
+	path, asked, body := x.path, x.r.URL.RawQuery, net.Buffers(nil)
 	if a.said != nil {
-		path, asked, body = a.said.Path(), "", a.said.Body
+		path, asked, body = a.said.Path(), "", net.Buffers{a.said.Body}
 	} else {
 		body = x.ask.Rewrite(a.at.model, a.asks)
+	}
+	size := 0
+	for _, piece := range body {
+		size += len(piece)
 	}
 	u, err := url.Parse(strings.TrimSuffix(base, "/") + a.route().Tail(path, a.at.model))
 	if err != nil {
 		return nil, fmt.Errorf("llm: the address of %s: %w", p.Name, err)
 	}
 	u.RawQuery = joinQuery(asked, query, a.holds())
-	req := (&http.Request{Method: x.r.Method, URL: u, Host: u.Host, Header: a.header(), ContentLength: int64(len(body)),
-		Body: io.NopCloser(bytes.NewReader(body)), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(ctx)
-	if len(body) == 0 {
+	req := (&http.Request{Method: x.r.Method, URL: u, Host: u.Host, Header: a.header(), ContentLength: int64(size),
+		Body: io.NopCloser(&body), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(ctx)
+	if size == 0 {
 		req.Body = http.NoBody
 	}
 	return req, nil

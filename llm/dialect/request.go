@@ -202,10 +202,13 @@ func readOllamaOptions(q *Request, m member) {
 	})
 }
 
+// Body returns the body as it came.
+func (q *Request) Body() []byte { return q.body }
+
 // Rewrite returns the body with another model, unless model is empty, and with usage asked
-// for in an OpenAI stream if withUsage is set. All else keeps its bytes. The body itself is
-// returned if nothing has to change. A model in the path is not the body's business.
-func (q *Request) Rewrite(model string, withUsage bool) []byte {
+// for in an OpenAI stream if withUsage is set, in pieces that follow each other. All else
+// keeps its bytes, and is not copied. A model in the path is not the body's business.
+func (q *Request) Rewrite(model string, withUsage bool) [][]byte {
 	var edits []edit
 	if model != "" && q.model != nil && model != q.Model {
 		edits = append(edits, edit{*q.model, quote(model)})
@@ -256,23 +259,16 @@ func (q *Request) usageEdit() edit {
 }
 
 // apply carries out edits, which do not overlap.
-func apply(body []byte, edits []edit) []byte {
-	if len(edits) == 0 {
-		return body
-	}
+func apply(body []byte, edits []edit) (pieces [][]byte) {
 	if len(edits) == 2 && edits[0].from > edits[1].from {
 		edits[0], edits[1] = edits[1], edits[0]
 	}
-	size := len(body)
+	at := 0
 	for _, e := range edits {
-		size += len(e.text)
-	}
-	out, at := make([]byte, 0, size), 0
-	for _, e := range edits {
-		out = append(append(out, body[at:e.from]...), e.text...)
+		pieces = append(pieces, body[at:e.from], e.text)
 		at = e.to
 	}
-	return append(out, body[at:]...)
+	return append(pieces, body[at:])
 }
 
 // Opaque stands for a body that cannot be read, as if all of it were input.
