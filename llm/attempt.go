@@ -84,6 +84,7 @@ func (x *exchange) abandon() {
 	}
 	x.whole.close(nothing())
 	x.s.flights.remove(x)
+	x.drop()
 }
 
 // again reports whether another attempt may help, and lets the place of a rest before it.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/sluicegate/sluice/llm/dialect"
 )
@@ -20,8 +21,10 @@ func (x *exchange) read() *dialect.Fault {
 	if f := x.readable(); f != nil {
 		return f
 	}
-	body, err := readAll(x.r, x.s.MaxBody)
+	body, err := x.readAll(x.s.MaxBody)
 	switch {
+	case errors.Is(err, errCrowded):
+		return &dialect.Fault{Status: http.StatusServiceUnavailable, Code: "crowded", Wait: time.Second, Message: "The gateway holds as many bodies as it may."}
 	case errors.Is(err, errLarge):
 		return x.tooLarge()
 	case errors.Is(err, os.ErrDeadlineExceeded):
@@ -64,17 +67,21 @@ func (x *exchange) tooLarge() *dialect.Fault {
 		Message: fmt.Sprintf("The body has more than %d bytes; llm.bodyBytes says how many it may have.", x.s.MaxBody)}
 }
 
-var errLarge = errors.New("llm: the body is too large")
+var (
+	errLarge   = errors.New("llm: the body is too large")
+	errCrowded = errors.New("llm: too many bodies are held")
+)
 
 // believed is the size that a body may say that it has before memory is taken for it.
 const believed = 1 << 20
 
 // readAll reads a body of at most most bytes.
-func readAll(r *http.Request, most int64) ([]byte, error) {
+func (x *exchange) readAll(most int64) ([]byte, error) {
+	r := x.r
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil, nil
 	}
-	in := io.LimitReader(r.Body, most+1)
+	in := io.LimitReader(weighed{r.Body, x}, most+1)
 	if n := r.ContentLength; n > 0 && n <= believed {
 		body := make([]byte, n)
 		_, err := io.ReadFull(in, body)
@@ -89,4 +96,26 @@ func readAll(r *http.Request, most int64) ([]byte, error) {
 		return nil, errLarge
 	}
 	return b.Bytes(), err
+}
+
+// A weighed reads a body and counts it among those that are held. What has arrived counts, and
+// not what is announced, or who announces much would keep others out.
+type weighed struct {
+	io.Reader
+	x *exchange
+}
+
+func (w weighed) Read(p []byte) (int, error) {
+	n, err := w.Reader.Read(p)
+	w.x.weight += int64(n)
+	if w.x.s.weight.Add(int64(n)) > w.x.s.MaxBodies {
+		return 0, errCrowded // whatever it is, it is not wanted
+	}
+	return n, err
+}
+
+// drop lets go of the body.
+func (x *exchange) drop() {
+	x.s.weight.Add(-x.weight)
+	x.weight = 0
 }

@@ -3,6 +3,7 @@ package llm_test
 import (
 	"bufio"
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +19,7 @@ import (
 	"github.com/sluicegate/sluice/limit"
 	"github.com/sluicegate/sluice/llm"
 	"github.com/sluicegate/sluice/llm/dialect"
+	"github.com/sluicegate/sluice/llm/llmtest"
 )
 
 // A spy is a provider that keeps what it was sent.
@@ -173,6 +175,25 @@ func TestBodies(t *testing.T) {
 			if got := r.raw(c.head + c.body); !strings.Contains(got, c.want) {
 				t.Errorf("%q: %s", c.head, got)
 			}
+		}
+	})
+	t.Run("all together are bounded", func(t *testing.T) {
+		r := newRig(t, llm.Options{MaxBodies: 1500}, plans{"openai": func(q *llmtest.Request) llmtest.Plan { return llmtest.Plan{Hang: q.N == 1} }})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		long := `{"model":"m","messages":[],"metadata":"` + strings.Repeat("x", 1000) + `"}`
+		go r.post(ctx, "/v1/chat/completions", long)
+		r.eventually("the first is under way", func() bool { return r.mocks["openai"].Requests() == 1 })
+		if a := r.post(t.Context(), "/v1/chat/completions", long); a.status != 503 || a.header.Get("X-Sluice-Reason") != "crowded" || a.header.Get("Retry-After") != "1" {
+			t.Errorf("the second: %d %s", a.status, a.body)
+		}
+		if a := r.chat("m", 10, false); a.status != 200 {
+			t.Errorf("a short one: %d", a.status)
+		}
+		cancel()
+		r.observed(3)
+		if a := r.post(t.Context(), "/v1/chat/completions", long); a.status != 200 {
+			t.Errorf("when there is room again: %d %s", a.status, a.body)
 		}
 	})
 	t.Run("one that does not arrive", func(t *testing.T) {

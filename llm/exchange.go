@@ -32,6 +32,7 @@ type exchange struct {
 	tries     int
 	failovers int
 	refused   sluice.Reason
+	weight    int64    // bytes of the body
 	guessed   bool     // the credential that was shown is not good
 	trying    *attempt // the last one that was made
 
@@ -158,6 +159,7 @@ func (x *exchange) close(status int, used *dialect.Usage) {
 	}
 	x.whole.close(cost)
 	x.s.flights.remove(x)
+	x.drop()
 	if f := x.s.Observer.Answered; f != nil {
 		f(Answered{Dialect: x.route.Dialect, Operation: x.route.Operation, Status: status, Refused: x.refused,
 			Attempts: x.tries, Failovers: x.failovers, Client: clientRetries(x.r), Took: time.Since(x.began)})

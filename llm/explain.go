@@ -46,6 +46,7 @@ type PlaceExplanation struct {
 func (g *Gateway) Explain(r *http.Request) (*Explanation, error) {
 	s := g.settings.Load()
 	x, fault := s.newExchange(r, nil)
+	defer x.drop()
 	e := &Explanation{Dialect: x.route.Dialect, Operation: x.route.Operation, Caller: x.who, Fault: fault}
 	if x.ask != nil {
 		e.Model, e.Stream = x.ask.Model, x.ask.Stream

@@ -25,6 +25,7 @@ type settings struct {
 	providers map[string]*provider
 	backoff   upstream.Backoff
 	suspects  *lately.Set[string] // addresses that have shown bad credentials
+	weight    *atomic.Int64       // bytes of all bodies that are held
 	ahead     atomic.Pointer[outlook]
 	flights   *flights
 }
@@ -56,9 +57,9 @@ func newSettings(c *sluice.Controller, o Options, before *settings) (*settings, 
 			o.Base = before.Base
 		}
 	}
-	s := &settings{Options: o.withDefaults(), control: c, providers: map[string]*provider{}, flights: &flights{}, suspects: lately.New[string](maxSuspects, suspectFor)}
+	s := &settings{Options: o.withDefaults(), control: c, providers: map[string]*provider{}, flights: &flights{}, suspects: lately.New[string](maxSuspects, suspectFor), weight: &atomic.Int64{}}
 	if before != nil {
-		s.flights, s.suspects = before.flights, before.suspects
+		s.flights, s.suspects, s.weight = before.flights, before.suspects, before.weight
 	}
 	for i := range s.Providers {
 		p := newProvider(&s.Providers[i])

@@ -97,6 +97,9 @@ type Options struct {
 	Malformed bool
 	// MaxBody bounds a request's body, in bytes. Zero is 32 MiB.
 	MaxBody int64
+	// MaxBodies bounds the bodies of all requests that are under way or wait, in bytes. Zero is
+	// 1 GiB.
+	MaxBodies int64
 	// BodyTime bounds how long a request's body takes to arrive. Zero is 2 minutes.
 	BodyTime time.Duration
 	// MaxAttempts bounds how often one request is sent to anybody, retries and failover
@@ -136,6 +139,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.MaxBody <= 0 {
 		o.MaxBody = 32 << 20
+	}
+	if o.MaxBodies <= 0 {
+		o.MaxBodies = 1 << 30
 	}
 	if o.MaxAttempts <= 0 {
 		o.MaxAttempts = 3
