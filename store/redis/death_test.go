@@ -102,3 +102,20 @@ func TestLateTake(t *testing.T) {
 		t.Error("it is looked for, for ever")
 	}
 }
+
+// TestCountMoves is about the hash of processes, which may be on another node than is known.
+func TestCountMoves(t *testing.T) {
+	cluster := redistest.Cluster(t)
+	s := openFor(t, Options{URI: cluster.URI(), Wait: 5 * time.Second})
+	slot := s.slotOf([]string{s.processesKey()})
+	here := s.nodes.of(slot)
+	for _, other := range s.nodes.masters() {
+		s.nodes.slots[slot].Store(other)
+		if counts, err := s.count(context.Background()); err != nil || counts[s.owner.name] == "" {
+			t.Errorf("asked at %s: %v, %v", other.addr, counts, err)
+		}
+		if at := s.nodes.of(slot); at.addr != here.addr {
+			t.Errorf("it is looked for at %s still", at.addr)
+		}
+	}
+}

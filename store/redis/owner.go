@@ -90,10 +90,26 @@ func (s *Store) round(ctx context.Context) error {
 	return nil
 }
 
-// count counts a round of this process and returns the counts of all. It uses a
-// connection of its own, on which no decision is ahead of it.
+// count counts a round of this process and returns the counts of all. In a Cluster that
+// changes it looks for them until ctx ends.
 func (s *Store) count(ctx context.Context) (counts map[string]string, err error) {
-	n := s.processesNode()
+	for n := s.processesNode(); ; {
+		counts, err = s.countAt(ctx, n)
+		e, ok := rueidis.IsRedisErr(err)
+		if !ok || !s.nodes.cluster {
+			return counts, err
+		}
+		addr, moved := e.IsMoved()
+		if !moved || ctx.Err() != nil {
+			return counts, err
+		}
+		n = s.nodes.moved(s.slotOf([]string{s.processesKey()}), addr)
+	}
+}
+
+// countAt does so at a node. It uses a connection of its own, on which no decision is ahead
+// of it.
+func (s *Store) countAt(ctx context.Context, n *node) (counts map[string]string, err error) {
 	client, err := n.connected(ctx)
 	if err != nil {
 		return nil, err
@@ -107,11 +123,6 @@ func (s *Store) count(ctx context.Context) (counts map[string]string, err error)
 		counts, err = said[1].AsStrMap()
 		return err
 	})
-	if e, ok := rueidis.IsRedisErr(err); ok && s.nodes.cluster {
-		if _, moved := e.IsMoved(); moved {
-			s.nodes.refresh(ctx)
-		}
-	}
 	return counts, err
 }
 
