@@ -2,7 +2,9 @@ package llm_test
 
 import (
 	"errors"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -102,6 +104,11 @@ func TestWhatIsSentAbroad(t *testing.T) {
 			if strings.Contains(strings.Join(values, " "), "of-the-client") || name == "Openai-Organization" || name == "X-Stainless-Lang" {
 				t.Errorf("%s: %s went along: %v", q.Path, name, values)
 			}
+		}
+	}
+	for _, q := range []*llmtest.Request{chat, messages} {
+		if kind := q.Header.Get("Content-Type"); kind != "application/json" {
+			t.Errorf("%s: %q", q.Path, kind)
 		}
 	}
 	if v, key := messages.Header.Get("Anthropic-Version"), messages.Header.Get("X-Api-Key"); v != "2023-06-01" || key != "s1" {
@@ -233,6 +240,42 @@ func TestForeignFailures(t *testing.T) {
 		r = newRig(t, only("openai"), plans{"openai": always(llmtest.Plan{Status: 429, Code: "insufficient_quota"})})
 		if a := r.post(t.Context(), "/v1/messages", claudeBody+"}"); a.status != 429 || !strings.HasPrefix(a.body, `{"type":"error","error":{"type":"rate_limit_error"`) || a.header.Get("X-Should-Retry") != "false" {
 			t.Errorf("%d %v %s", a.status, a.header, a.body)
+		}
+	})
+	t.Run("an answer has its own length, and its name where the client looks for it", func(t *testing.T) {
+		up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Request-Id", "req_9")
+			w.Header().Set("Content-Type", "application/json")
+			io.WriteString(w, `{"id":"msg_9","content":[{"type":"text","text":"hello"}],"stop_reason":"end_turn"}`)
+		}))
+		defer up.Close()
+		o := only("named")
+		o.Providers = []llm.Provider{{Name: "named", Dialect: dialect.Anthropic, BaseURL: up.URL + "/v1"}}
+		r := newRig(t, o, nil)
+		if a := r.chat("m", 40, false); a.err != nil || a.header.Get("X-Request-Id") != "req_9" || !strings.HasSuffix(a.body, `"finish_reason":"stop"}]}`) {
+			t.Errorf("%v %v %s", a.err, a.header, a.body)
+		}
+	})
+	t.Run("what another tokenizer counts teaches nothing about this model", func(t *testing.T) {
+		r := newRig(t, abroad("openai", "claude"), plans{"openai": first(3, llmtest.Plan{Status: 503}), "claude": always(llmtest.Plan{Input: 50_000})})
+		expected := func() int64 {
+			q, _ := http.NewRequest(http.MethodPost, "/v1/chat/completions", strings.NewReader(chatBody("m", 40, false)))
+			q.RemoteAddr = "127.0.0.1:1" // who has asked
+			e, err := r.gateway.Explain(q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return e.Input
+		}
+		before := expected()
+		for range 3 {
+			if a := r.chat("m", 40, false); a.status != 200 {
+				t.Fatalf("%d %s", a.status, a.body)
+			}
+		}
+		r.observed(3)
+		if after := expected(); after != before || r.mocks["claude"].Requests() == 0 {
+			t.Errorf("%d tokens were expected, and %d are now", before, after)
 		}
 	})
 	t.Run("what is rejected abroad may pass at home", func(t *testing.T) {

@@ -51,7 +51,7 @@ var errCut = errors.New("llm: the provider's answer ended in the middle")
 // relay waits for the first content of an answer and makes a relay its body, or says that
 // the attempt has failed.
 func (a *attempt) relay() {
-	r := &relay{a: a, body: a.answer.Body, route: a.x.route, hides: a.asks && a.said == nil, framing: a.framing()}
+	r := &relay{a: a, body: a.answer.Body, route: a.x.route, hides: a.asks, framing: a.framing()}
 	r.more.L = &r.mu
 	r.meter = a.route().NewMeter(r.written.Add)
 	r.split = dialect.NewSplitter(r.framing)

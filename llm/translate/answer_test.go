@@ -250,6 +250,10 @@ func TestStreamsOneWay(t *testing.T) {
 		{"L-106 usage on every chunk, and a call at once that had to be", toMessages(t), []string{strings.Replace(firstChunk, "}]}", `}],"usage":{"prompt_tokens":10,"completion_tokens":1}}`, 1),
 			chunk(`{"tool_calls":[{"index":0,"id":"b","type":"function","function":{"name":"t","arguments":"{}"}}]}`, "null"), chunk(`{}`, `"stop"`), lastUsage, "[DONE]"},
 			[]string{messageStart, blockStart("0", `{"type":"tool_use","id":"b","name":"t","input":{}}`), blockDelta("0", `{"type":"input_json_delta","partial_json":"{}"}`), blockStop("0"), messageDelta("tool_use", figures), messageStop}},
+		{"words behind the end", quiet, []string{messageStart, messageDelta("end_turn", figures), messageStop, messageStart, blockStart("0", `{"type":"text","text":"a"}`), messageStop},
+			[]string{firstChunk, chunk(`{}`, `"stop"`), "[DONE]"}},
+		{"words behind the end too", toMessages(t), []string{firstChunk, chunk(`{}`, `"stop"`), lastUsage, "[DONE]", chunk(`{"content":"a"}`, "null"), "[DONE]"},
+			[]string{messageStart, messageDelta("end_turn", figures), messageStop}},
 		{"a refusal, and thoughts", toMessages(t), []string{chunk(`{"role":"assistant","reasoning_content":"hm"}`, "null"), chunk(`{"refusal":"a"}`, "null"), chunk(`{}`, `"stop"`), lastUsage, "[DONE]"},
 			append(append([]string{messageStart}, said...), messageDelta("refusal", figures), messageStop)},
 	} {
@@ -265,28 +269,31 @@ func TestLostStreams(t *testing.T) {
 	call := func(i, rest string) string {
 		return chunk(`{"tool_calls":[{"index":`+i+rest+`}]}`, "null")
 	}
+	inChat, inMessages := []string{chunk(`{}`, `"stop"`), "[DONE]"}, []string{messageDelta("end_turn", figures), messageStop}
 	for _, c := range []struct {
 		name string
 		to   *Translation
 		in   []string
+		end  []string
 	}{
-		{"L-112 is cut", toChat(t, ""), []string{messageStart}},
-		{"L-112 is cut too", toMessages(t), []string{firstChunk}},
-		{"does not begin", toChat(t, ""), []string{blockStart("0", `{"type":"text","text":"a"}`), messageDelta("end_turn", figures), messageStop}},
-		{"L-110 begins twice", toChat(t, ""), []string{messageStart, messageStart, messageDelta("end_turn", figures), messageStop}},
-		{"ends without a reason", toChat(t, ""), []string{messageStart, messageStop}},
-		{"ends without a reason too", toMessages(t), []string{firstChunk, "[DONE]"}},
-		{"an unknown block", toChat(t, ""), []string{messageStart, blockStart("0", `{"type":"server_tool_use","id":"a","name":"b","input":{}}`)}},
-		{"an unknown piece", toChat(t, ""), []string{messageStart, blockStart("0", `{"type":"text","text":""}`), blockDelta("0", `{"type":"citations_delta","citation":{}}`)}},
-		{"a piece of no block", toChat(t, ""), []string{messageStart, blockDelta("0", `{"type":"text_delta","text":"a"}`)}},
-		{"an unknown word", toMessages(t), []string{chunk(`{"audio":{"data":"x"}}`, "null")}},
-		{"a second choice", toMessages(t), []string{strings.Replace(firstChunk, `"index":0`, `"index":1`, 1)}},
-		{"calls that mix", toMessages(t), []string{call("0", `,"id":"a","function":{"name":"t","arguments":""}`), call("1", `,"id":"b","function":{"name":"t","arguments":""}`), call("0", `,"function":{"arguments":"{}"}`)}},
-		{"a call without a name", toMessages(t), []string{call("0", `,"function":{"arguments":"{}"}`)}},
-		{"arguments behind a text", toMessages(t), []string{call("0", `,"id":"a","function":{"name":"t","arguments":""}`), chunk(`{"content":"a"}`, "null"), call("0", `,"function":{"arguments":"{}"}`)}},
-		{"no JSON", toMessages(t), []string{`{`}},
+		{"L-112 is cut", toChat(t, ""), []string{messageStart}, nil},
+		{"L-112 is cut too", toMessages(t), []string{firstChunk}, nil},
+		{"does not begin", toChat(t, ""), []string{blockStart("0", `{"type":"text","text":"a"}`), messageDelta("end_turn", figures), messageStop}, nil},
+		{"L-110 begins twice", toChat(t, ""), []string{messageStart, messageStart, messageDelta("end_turn", figures), messageStop}, nil},
+		{"ends without a reason", toChat(t, ""), []string{messageStart, messageStop}, nil},
+		{"ends without a reason too", toMessages(t), []string{firstChunk, "[DONE]"}, nil},
+		{"an unknown block", toChat(t, ""), []string{messageStart, blockStart("0", `{"type":"server_tool_use","id":"a","name":"b","input":{}}`)}, inMessages},
+		{"an unknown piece", toChat(t, ""), []string{messageStart, blockStart("0", `{"type":"text","text":""}`), blockDelta("0", `{"type":"citations_delta","citation":{}}`)}, inMessages},
+		{"a piece of no block", toChat(t, ""), []string{messageStart, blockDelta("0", `{"type":"text_delta","text":"a"}`)}, inMessages},
+		{"a piece of another block", toChat(t, ""), []string{messageStart, blockStart("0", `{"type":"text","text":""}`), blockDelta("1", `{"type":"text_delta","text":"a"}`)}, inMessages},
+		{"an unknown word", toMessages(t), []string{chunk(`{"audio":{"data":"x"}}`, "null")}, inChat},
+		{"a second choice", toMessages(t), []string{strings.Replace(firstChunk, `"index":0`, `"index":1`, 1)}, inChat},
+		{"calls that mix", toMessages(t), []string{call("0", `,"id":"a","function":{"name":"t","arguments":""}`), call("1", `,"id":"b","function":{"name":"t","arguments":""}`), call("0", `,"function":{"arguments":"{}"}`)}, inChat},
+		{"a call without a name", toMessages(t), []string{call("0", `,"function":{"arguments":"{}"}`)}, inChat},
+		{"arguments behind a text", toMessages(t), []string{call("0", `,"id":"a","function":{"name":"t","arguments":""}`), chunk(`{"content":"a"}`, "null"), call("0", `,"function":{"arguments":"{}"}`)}, inChat},
+		{"no JSON", toMessages(t), []string{`{`}, inChat},
 	} {
-		if got, err := stream(c.to, sse(c.in...), 1<<20); err == nil {
+		if got, err := stream(c.to, sse(append(c.in, c.end...)...), 1<<20); err == nil {
 			t.Errorf("D24 %s: became %s", c.name, got)
 		}
 	}

@@ -120,6 +120,7 @@ func TestOneWay(t *testing.T) {
 
 func TestLosses(t *testing.T) {
 	const tools = `"tools":[{"type":"function","function":{"name":"t"}}],`
+	const picture = `[{"type":"image_url","image_url":{"url":"https://e.com/a.png"}}]`
 	user := func(content string) string {
 		return `{"max_tokens":5,"messages":[{"role":"user","content":` + content + `}]}`
 	}
@@ -179,6 +180,13 @@ func TestLosses(t *testing.T) {
 		{chat, after(`{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"t","arguments":"[1]"}}]}`), "messages[1].tool_calls[0].function.arguments"},
 		{chat, after(`{"role":"assistant","tool_calls":[{"id":"c.1","type":"function","function":{"name":"t","arguments":"{}"}}]}`), "messages[1].tool_calls[0].id"},
 		{chat, strings.Replace(after(`{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"t","arguments":"{}"}}]}`), tools, "", 1), "tools"},
+		{chat, after(`{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"t","arguments":"{\"a\":\"\ud800\"}"}}]}`), "messages[1].tool_calls[0].function.arguments"},
+		{chat, question(chat, `"max_tokens":5,"user":"`+strings.Repeat("é", 257)+`",`), "user"},
+		{chat, `{"max_tokens":5,"messages":[{"role":"system","content":` + picture + `},{"role":"user","content":"a"}]}`, "messages[0]"},
+		{chat, after(`{"role":"assistant","content":` + picture + `}`), "messages[1]"},
+		{chat, after(`{"role":"tool","tool_call_id":"c","content":` + picture + `}`), "messages[1]"},
+		{chat, after(`{"role":"tool","content":"c"}`), "messages[1]"},
+		{chat, after(`{"role":"user","content":"c","tool_call_id":"c"}`), "messages[1]"},
 		// What only Anthropic has.
 		{messages, question(messages, `"top_k":5,`), "top_k"},
 		{messages, question(messages, `"thinking":{"type":"enabled","budget_tokens":1024},`), "thinking"},
@@ -196,6 +204,10 @@ func TestLosses(t *testing.T) {
 		{messages, claude(`{"role":"user","content":[{"type":"text","text":"a"},{"type":"tool_result","tool_use_id":"c"}]}`), "messages[1].content[1]"},
 		{messages, claude(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","is_error":true}]}`), "messages[1].content[0].is_error"},
 		{messages, claude(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":[{"type":"image","source":{"type":"url","url":"https://e.com/"}}]}]}`), "messages[1].content[0].content"},
+		{messages, claude(`{"role":"assistant","content":[{"type":"tool_result","tool_use_id":"c"}]}`), "messages[1].content"},
+		{messages, claude(`{"role":"assistant","content":[{"type":"image","source":{"type":"url","url":"https://e.com/"}}]}`), "messages[1].content"},
+		{messages, claude(`{"role":"user","content":[{"type":"tool_use","id":"c","name":"t","input":{}}]}`), "messages[1].content"},
+		{messages, claude(`{"role":"system","content":"c"}`), "messages[1].role"},
 		{messages, claude(`{"role":"user","content":[{"type":"document","source":{}}]}`), "messages[1].content[0].type"},
 		{messages, claude(`{"role":"user","content":[{"type":"image","source":{"type":"file","file_id":"f"}}]}`), "messages[1].content[0].source.type"},
 		{messages, `{"max_tokens":5,"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"{"}]}`, "messages"},
@@ -212,6 +224,15 @@ func TestLosses(t *testing.T) {
 			if _, err := Request(r, []byte(body), Options{Model: "m", MaxOutput: 1}); err == nil {
 				t.Errorf("%s is no request", body)
 			}
+		}
+	}
+}
+
+func TestQuote(t *testing.T) {
+	for _, s := range []string{"", "a\x00\x1f\t\r\n\"\\/<>é😀\u2028", "{\"a\": \"\\u0061\"}"} {
+		var back string
+		if err := json.Unmarshal(quote([]byte(s)), &back); err != nil || back != s {
+			t.Errorf("%q became %q: %v", s, back, err)
 		}
 	}
 }
