@@ -102,14 +102,14 @@ func TestSlots(t *testing.T) {
 	})
 	t.Run("L-030 a client that leaves is settled all the same", func(t *testing.T) {
 		r := newRig(t, llm.Options{}, plans{"openai": always(llmtest.Plan{Output: 1000, Chunks: 1000, Between: 5 * time.Millisecond})},
-			rule("openai", "openai", slots(1), tokens(10_000)), rule("tenant", "", tokens(10_000)))
+			rule("openai", "openai", slots(1), window(10_000, sluice.Tokens)), rule("tenant", "", window(10_000, sluice.Tokens)))
 		ctx, cancel := context.WithCancel(t.Context())
 		go r.post(ctx, "/v1/chat/completions", chatBody("m", 5000, true))
 		r.eventually("the stream has begun", func() bool { return r.mocks["openai"].Requests() == 1 })
 		cancel()
 		r.observed(1)
 		whole := withKind(attempt("openai"), llm.KindRequest)
-		if a, b := r.left("openai", "tpm", attempt("openai")), r.left("tenant", "tpm", whole); a < 8000 || a == 10_000 || b < 8000 || b == 10_000 {
+		if a, b := r.left("openai", "tokens", attempt("openai")), r.left("tenant", "tokens", whole); a < 8000 || a == 10_000 || b < 8000 || b == 10_000 {
 			t.Errorf("%d and %d left: what came is charged, and no more", a, b)
 		}
 	})
