@@ -100,6 +100,17 @@ func array(raw []byte, visit func([]byte) bool) bool {
 	return false
 }
 
+// Members calls visit for each member of an object, until it returns false. Names and values
+// are parts of raw, and stay valid as long as it does not change. It reports whether raw is an
+// object as far as it was read; what is no JSON may pass for one, so that it should be known to
+// be before.
+func Members(raw []byte, visit func(name, value []byte) bool) bool {
+	return object(raw, func(m member) bool { return visit(m.name, m.value) })
+}
+
+// Elements calls visit for each element of an array, as [Members] does.
+func Elements(raw []byte, visit func(value []byte) bool) bool { return array(raw, visit) }
+
 // find returns the value of the first member with this name, nil if there is none.
 func find(raw []byte, name string) (value []byte) {
 	object(raw, func(m member) bool {

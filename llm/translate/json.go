@@ -1,61 +1,62 @@
 package translate
 
 import (
-	"bytes"
 	"encoding/json"
+
+	"github.com/sluicegate/sluice/llm/dialect"
 )
+
+// All that is read here is known to be JSON, and values are parts of it.
 
 // each reads the members of an object that are not null: null is the same as nothing, in
 // both dialects. A name that stands twice is refused, because one reader takes the first and
 // another the last.
 func each(raw []byte, read func(name string, v []byte) error) error {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return errShape
-	}
+	var failed error
 	seen := map[string]bool{}
-	for d.More() {
-		t, err := d.Token()
-		name, ok := t.(string)
-		var v json.RawMessage
-		if err != nil || !ok || d.Decode(&v) != nil {
-			return errShape
-		}
-		if seen[name] {
-			return within(name, lose("stands there twice"))
+	ok := dialect.Members(raw, func(n, v []byte) bool {
+		name := string(n)
+		switch {
+		case seen[name]:
+			failed = within(name, lose("stands there twice"))
+		case string(v) != "null":
+			if err := read(name, v); err != nil {
+				failed = within(name, err)
+			}
 		}
 		seen[name] = true
-		if string(v) == "null" {
-			continue
-		}
-		if err := read(name, v); err != nil {
-			return within(name, err)
-		}
+		return failed == nil
+	})
+	if !ok {
+		return errShape
 	}
-	return nil
+	return failed
 }
 
 // every reads the elements of an array.
 func every(raw []byte, read func(v []byte) error) error {
-	var list []json.RawMessage
-	if len(raw) == 0 || raw[0] != '[' || json.Unmarshal(raw, &list) != nil {
+	var failed error
+	n := 0
+	ok := dialect.Elements(raw, func(v []byte) bool {
+		if err := read(v); err != nil {
+			failed = at(n, err)
+		}
+		n++
+		return failed == nil
+	})
+	if !ok {
 		return errShape
 	}
-	for i, v := range list {
-		if err := read(v); err != nil {
-			return at(i, err)
-		}
-	}
-	return nil
+	return failed
 }
 
 // member returns the value of one member, nil if it is absent or null.
 func member(raw []byte, name string) (value []byte) {
-	_ = each(raw, func(n string, v []byte) error { // what is no object has no members
-		if n == name {
+	dialect.Members(raw, func(n, v []byte) bool { // what is no object has none
+		if string(n) == name && string(v) != "null" {
 			value = v
 		}
-		return nil
+		return value == nil
 	})
 	return value
 }

@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"bytes"
 	"encoding/json"
 
 	"github.com/sluicegate/sluice/llm/dialect"
@@ -124,6 +125,7 @@ func (r *eventReader) read(e dialect.Event, u *dialect.Usage) error {
 			return within("content_block", err)
 		}
 		r.block.start(r.to)
+		r.block.input = bytes.Clone(r.block.input) // the event will have gone
 	case "content_block_delta":
 		if r.block == nil || string(member(e.Data, "index")) != r.index {
 			return lose("has a piece of a block that is not open")
