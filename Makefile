@@ -8,8 +8,14 @@ STATICCHECK := go tool -modfile=$(CURDIR)/tools/go.mod staticcheck
 FUZZTIME ?= 30s
 # The race detector needs a C compiler.
 RACE := $(if $(shell command -v gcc),-race)
+# Packages whose tests time what servers and other processes do: each has the machine to itself.
+ALONE := ./cmd/sluice ./sim/processes ./store/file ./store/hazelcast ./store/redis
 # All tests, of this module and of the one with the clients.
-TESTS = go test $(RACE) -timeout 20m -json ./... && cd clients && go test $(RACE) -timeout 10m -json ./...
+TESTS = bad=0; \
+	go test $(RACE) -timeout 20m -json $$(go list ./... | grep -vxF "$$(go list $(ALONE))") || bad=1; \
+	go test $(RACE) -p 1 -timeout 20m -json $(ALONE) || bad=1; \
+	(cd clients && go test $(RACE) -timeout 10m -json ./...) || bad=1; \
+	exit $$bad
 
 .PHONY: help run test ci bench fuzz sim fmt fmt-check vet staticcheck generate examples bench-check services versions test-count
 
