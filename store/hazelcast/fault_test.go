@@ -180,7 +180,7 @@ func TestMemberDies(t *testing.T) {
 		}
 		return n
 	}
-	eventually(t, 10*time.Second, "nothing is taken", func() bool { return total() > 20*cells })
+	eventually(t, time.Minute, "nothing is taken", func() bool { return total() > 20*cells })
 	members[1].Kill()
 	before := total()
 	eventually(t, time.Minute, "nothing is taken after one of two members died", func() bool { return total() > before+20*cells })
