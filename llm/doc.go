@@ -23,5 +23,7 @@
 // The bytes of the provider's answer. Nothing of a stream is let through before its first
 // content, so that a failure up to there is met by another attempt, or another target; after
 // that, a failure is told in the stream's own dialect. Usage that was asked for in the client's
-// stead is not shown to it.
+// stead is not shown to it. Where a target says so ([Target].Translate) a provider of another
+// dialect may answer: the client reads its own dialect then, and a request that cannot be
+// translated without loss does not go there (package translate).
 package llm
