@@ -63,7 +63,7 @@ func TestPython(t *testing.T) {
 	}
 	t.Run("google", func(t *testing.T) {
 		play(t, python, "./"+python, filepath.Join("python", "with_google.py"),
-			"a tool", "a tool, streamed", "another endpoint", "room in a second", "room in an hour", "cut in the middle")
+			"room in a second", "room in an hour", "cut in the middle")
 	})
 }
 

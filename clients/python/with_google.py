@@ -36,6 +36,24 @@ def _():
     assert "".join(p.text or "" for p in pieces) == "hello", pieces
 
 
+@step("a tool")
+def _():
+    a = ask("mock:tool")
+    assert a.function_calls[0].name == "weather" and a.function_calls[0].args == {"city": "Paris"}, a
+
+
+@step("a tool, streamed")
+def _():
+    calls = [c for p in google.models.generate_content_stream(model="mock:tool", contents="hi") for c in p.function_calls or []]
+    assert [c.name for c in calls] == ["weather"], calls
+
+
+@step("another endpoint")
+def _():
+    a = google.models.count_tokens(model="m", contents="hi")
+    assert a.total_tokens > 0, a
+
+
 @step("larger than its limit")
 def _():
     refused(429, lambda: ask("tight", output=5000))

@@ -15,6 +15,7 @@ type reply struct {
 	plan          Plan
 	input, output int64
 	text          string
+	called        bool // the tool, in Gemini's stream
 }
 
 func newReply(q *Request, plan Plan) *reply {
@@ -104,7 +105,8 @@ func (a *reply) whole() []byte {
 		s = `{"id":"msg_1","type":"message","role":"assistant","model":` + model + `,"content":[` + content + `],"stop_reason":"` + reason +
 			`","stop_sequence":null,"usage":` + a.usage() + `}`
 	case dialect.Generate, dialect.StreamGenerate:
-		s = a.candidate(text, `,"finishReason":"STOP"`, a.usage())
+		part := a.part(a.text)
+		s = a.candidate(part, `,"finishReason":"STOP"`, a.usage())
 	case dialect.EmbedContent:
 		s = `{"embedding":{"values":[0.25,-0.5]}}`
 	case dialect.OllamaEmbed:
@@ -128,9 +130,21 @@ func (a *reply) response(status string, full bool) string {
 		quote(a.q.Model) + `,"output":` + output + `,"parallel_tool_calls":true,"tool_choice":"auto","tools":[],"usage":` + usage + `}`
 }
 
+// part is a part of Gemini's content: a text, or the call of a tool, which comes once.
+func (a *reply) part(text string) string {
+	if !a.plan.Tool {
+		return `{"text":` + quote(text) + `}`
+	}
+	if a.called {
+		return `{"text":""}`
+	}
+	a.called = true
+	return `{"functionCall":{"name":"weather","args":{"city":"Paris"}}}`
+}
+
 // candidate is an answer of Gemini, or a piece of one.
-func (a *reply) candidate(text, end, usage string) string {
-	return `{"candidates":[{"index":0,"content":{"role":"model","parts":[{"text":` + text + `}]}` + end + `}],"usageMetadata":` + usage +
+func (a *reply) candidate(part, end, usage string) string {
+	return `{"candidates":[{"index":0,"content":{"role":"model","parts":[` + part + `]}` + end + `}],"usageMetadata":` + usage +
 		`,"modelVersion":` + quote(a.q.Model) + `}`
 }
 

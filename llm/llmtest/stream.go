@@ -134,9 +134,9 @@ func (a *reply) messages() (first string, each func(string) string, last string)
 
 func (a *reply) gemini() (first string, each func(string) string, last string) {
 	if !a.q.Route.Array {
-		return "", func(s string) string { return event("", a.candidate(quote(s), "", a.usage())) }, event("", a.candidate(`""`, `,"finishReason":"STOP"`, a.usage()))
+		return "", func(s string) string { return event("", a.candidate(a.part(s), "", a.usage())) }, event("", a.candidate(`{"text":""}`, `,"finishReason":"STOP"`, a.usage()))
 	}
-	return "[", func(s string) string { return a.candidate(quote(s), "", a.usage()) + "\n," }, a.candidate(`""`, `,"finishReason":"STOP"`, a.usage()) + "]"
+	return "[", func(s string) string { return a.candidate(a.part(s), "", a.usage()) + "\n," }, a.candidate(`{"text":""}`, `,"finishReason":"STOP"`, a.usage()) + "]"
 }
 
 // failure is the error with which a stream breaks off.
