@@ -138,7 +138,7 @@ func (x *exchange) next() (*attempt, error) {
 			return a, err
 		}
 		pause := time.Until(wakes)
-		if pause > longestPause || !x.admitBy.IsZero() && wakes.After(x.admitBy) {
+		if wakes.IsZero() || pause > longestPause || !x.admitBy.IsZero() && wakes.After(x.admitBy) {
 			return nil, errNoPlace
 		}
 		timer := time.NewTimer(pause)
