@@ -146,6 +146,10 @@ func (k *compiler) llmQueue() *sluice.Queue {
 	return q
 }
 
+// anyMinute is longer than a provider's minute: what is taken here comes to it later, and not
+// all equally late.
+const anyMinute = limit.Minute + 500*limit.Millisecond
+
 // llmLimits are the limits that a policy has.
 func (k *compiler) llmLimits(p *LLMPolicy) (list limits) {
 	add := func(field any, n *int64, l func(int64) limit.Limit, name, unit string) {
@@ -159,8 +163,13 @@ func (k *compiler) llmLimits(p *LLMPolicy) (list limits) {
 	}
 	perMinute := func(n int64) limit.Limit { return limit.Bucket(n, limit.Minute, n) }
 	perDay := func(n int64) limit.Limit { return limit.Window(n, limit.Day) }
+	if p.AnyMinute {
+		perMinute = func(n int64) limit.Limit { return limit.Window(n, anyMinute) }
+	}
 	rpm := perMinute
-	if p.RequestsBurst != nil {
+	if p.RequestsBurst != nil && p.AnyMinute {
+		k.problem(&p.RequestsBurst, CodeConflict, "a burst is of a bucket; with anyMinute the limits are windows")
+	} else if p.RequestsBurst != nil {
 		rpm = func(n int64) limit.Limit { return limit.Bucket(n, limit.Minute, *p.RequestsBurst) }
 		if p.RequestsPerMinute == nil {
 			k.problem(&p.RequestsBurst, CodeConflict, "a burst needs requestsPerMinute; without it nothing comes back")

@@ -177,6 +177,16 @@ func TestADRBlockOutbound(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	})
+	t.Run("L-016 B-W18 any minute, or a burst of one's own", func(t *testing.T) {
+		c := load(t, map[string]string{"a.yaml": "llm: {providers: {a: {tpm: 100, rpm: 9, anyMinute: true}, b: {rpm: 60, requestsBurst: 5}}}"})
+		half := limit.Minute + 500*limit.Millisecond
+		if got := algorithms(rule(t, c, "llm-a")); !reflect.DeepEqual(got, []limit.Limit{limit.Window(9, half), limit.Window(100, half)}) {
+			t.Errorf("%v", got)
+		}
+		if got := algorithms(rule(t, c, "llm-b")); !reflect.DeepEqual(got, []limit.Limit{limit.Bucket(60, limit.Minute, 5)}) {
+			t.Errorf("%v", got)
+		}
+	})
 	t.Run("B-38 B-49 channels and connectors", func(t *testing.T) {
 		if got := algorithms(rule(t, c, "channel-inbound-user")); got[0] != limit.Bucket(30, limit.Minute, 5) {
 			t.Errorf("%v", got)

@@ -68,6 +68,9 @@ type LLMPolicy struct {
 	InputTokensPerMinute *int64 `key:"inputTokensPerMinute" alias:"itpm" min:"0"`
 	// Tokens a minute that are written.
 	OutputTokensPerMinute *int64 `key:"outputTokensPerMinute" alias:"otpm" min:"0"`
+	// Whether no minute at all may see more than the limits a minute. Otherwise they are buckets
+	// that hold a minute's units, so that a minute after a quiet time may see two of them.
+	AnyMinute bool `key:"anyMinute"`
 	// Tokens a day, in and out.
 	TokensPerDay *int64 `key:"tokensPerDay" alias:"tpd" min:"0"`
 	// Calls at once.
