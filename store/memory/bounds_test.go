@@ -82,6 +82,23 @@ func TestIdleKeysAreForgotten(t *testing.T) {
 	}
 }
 
+func TestSweepForgivesNobody(t *testing.T) {
+	t.Run("P-149 a cell in use outlives every sweep", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := New(Options{})
+			defer s.Close()
+			me := taker{s: s}
+			one := step(1, limit.Window(1, 2*limit.Second), 1)
+			for at, want := range []bool{true, false, false, false, true} { // half a second apart
+				if got := me.take(one); got != want {
+					t.Errorf("after %d half seconds: %v", at, got)
+				}
+				time.Sleep(500 * time.Millisecond)
+			}
+		})
+	})
+}
+
 func TestSweeperEndsWithTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(Options{})
@@ -98,7 +115,7 @@ func TestSweeperEndsWithTheStore(t *testing.T) {
 }
 
 func TestFloodEvictsNobody(t *testing.T) {
-	t.Run("B-54 B-W27 I-064 an exhausted key stays exhausted, whatever comes", func(t *testing.T) {
+	t.Run("B-54 B-W27 I-064 P-150 an exhausted key stays exhausted, whatever comes", func(t *testing.T) {
 		const room = 4096
 		s := New(Options{MaxCells: room})
 		me := taker{s: s}
