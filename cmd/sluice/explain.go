@@ -19,6 +19,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/gate"
+	"github.com/sluicegate/sluice/store/memory"
 )
 
 // A question is a request that is asked about. It is what explain sends to a running
@@ -176,16 +177,7 @@ func (x *explainer) read() error {
 
 // offline asks a gate of its own, whose limits are full.
 func (x *explainer) offline(ctx context.Context, warn io.Writer) (*answer, error) {
-	c, err := x.loadAloud(warn)
-	if err != nil {
-		return nil, err
-	}
-	store, err := openStore(&config.Store{Backend: "in-memory"}, nil)
-	if err != nil {
-		return nil, err
-	}
-	defer store.Close() //nolint:errcheck // in memory
-	controller, err := sluice.Open(c.Policy(), store.Store, sluice.Options{})
+	c, controller, err := x.full(warn)
 	if err != nil {
 		return nil, err
 	}
@@ -201,17 +193,33 @@ func (x *explainer) offline(ctx context.Context, warn io.Writer) (*answer, error
 	return explain(ctx, g, &x.question)
 }
 
+// full returns the configuration, and a controller for it whose limits are full: its store is
+// this process's memory, and is asked by nobody else.
+func (x *explainer) full(warn io.Writer) (*config.Config, *sluice.Controller, error) {
+	c, err := x.loadAloud(warn)
+	if err != nil {
+		return nil, nil, err
+	}
+	controller, err := sluice.Open(c.Policy(), memory.New(memory.Options{}), sluice.Options{})
+	return c, controller, err
+}
+
 // explainPath is where a running sluice is asked.
 const explainPath = "/api/v1/explain"
 
 // explainLive answers explain at the administration.
 func explainLive(g *gate.Gate) http.Handler {
+	return answering(func(ctx context.Context, q *question) (any, error) { return explain(ctx, g, q) })
+}
+
+// answering answers questions at the administration.
+func answering(answer func(context.Context, *question) (any, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var q question
-		a := new(answer)
+		var a any
 		err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20)).Decode(&q)
 		if err == nil {
-			a, err = explain(r.Context(), g, &q)
+			a, err = answer(r.Context(), &q)
 		}
 		if err != nil {
 			w.Header().Set("Content-Type", "application/problem+json")

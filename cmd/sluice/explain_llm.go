@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/llm"
 )
 
@@ -148,16 +146,7 @@ func explainModels(ctx context.Context, g *llm.Gateway, q *question) (*modelAnsw
 
 // offlineModels asks a gateway of its own, whose limits are full.
 func (x *explainer) offlineModels(ctx context.Context, warn io.Writer) (*modelAnswer, error) {
-	c, err := x.loadAloud(warn)
-	if err != nil {
-		return nil, err
-	}
-	store, err := openStore(&config.Store{Backend: "in-memory"}, nil)
-	if err != nil {
-		return nil, err
-	}
-	defer store.Close() //nolint:errcheck // in memory
-	controller, err := sluice.Open(c.Policy(), store.Store, sluice.Options{})
+	c, controller, err := x.full(warn)
 	if err != nil {
 		return nil, err
 	}
@@ -183,22 +172,7 @@ const (
 
 // explainModelsLive answers explain --llm at the administration.
 func explainModelsLive(g *llm.Gateway) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var q question
-		var a *modelAnswer
-		err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20)).Decode(&q)
-		if err == nil {
-			a, err = explainModels(r.Context(), g, &q)
-		}
-		if err != nil {
-			w.Header().Set("Content-Type", "application/problem+json")
-			w.WriteHeader(http.StatusBadRequest)
-			_ = writeJSON(w, map[string]any{"title": "This cannot be explained.", "status": http.StatusBadRequest, "detail": err.Error()})
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		_ = writeJSON(w, a) // whoever asked has gone if it fails
-	})
+	return answering(func(ctx context.Context, q *question) (any, error) { return explainModels(ctx, g, q) })
 }
 
 // A flightAnswer is a request that is under way.
