@@ -93,23 +93,7 @@ func readChatContent(v []byte) (c content, err error) {
 		return content{plain: true, parts: []part{{text: v}}}, nil
 	}
 	err = every(v, func(v []byte) error {
-		var p part
-		kind := kindOf(v)
-		err := each(v, func(name string, v []byte) error {
-			switch {
-			case name == "type" && (kind == "text" || kind == "image_url"):
-				return nil
-			case name == "text" && kind == "text":
-				return literal(&p.text, v)
-			case name == "image_url" && kind == "image_url":
-				p.picture = &picture{}
-				return p.picture.readChat(v)
-			}
-			return errForeign
-		})
-		if err == nil && p.text == nil && p.picture == nil {
-			err = errShape
-		}
+		p, err := readPart(v, "image_url", "image_url", (*picture).readChat)
 		c.parts = append(c.parts, p)
 		return err
 	})

@@ -74,7 +74,7 @@ func (t *turn) readBlock(v []byte) error {
 	if len(t.calls) > 0 {
 		return lose("comes after a call")
 	}
-	p, err := readPart(v)
+	p, err := readPart(v, "image", "source", (*picture).read)
 	t.content.parts = append(t.content.parts, p)
 	return err
 }
@@ -127,25 +127,26 @@ func readContent(v []byte) (c content, err error) {
 		return content{plain: true, parts: []part{{text: v}}}, nil
 	}
 	err = every(v, func(v []byte) error {
-		p, err := readPart(v)
+		p, err := readPart(v, "image", "source", (*picture).read)
 		c.parts = append(c.parts, p)
 		return err
 	})
 	return c, err
 }
 
-// readPart reads a block of text, or a picture.
-func readPart(v []byte) (p part, err error) {
-	kind := kindOf(v)
+// readPart reads a piece of text, or a picture: of the type kind, in the member source, which
+// read takes in.
+func readPart(v []byte, kind, source string, read func(*picture, []byte) error) (p part, err error) {
+	is := kindOf(v)
 	err = each(v, func(name string, v []byte) error {
 		switch {
-		case name == "type" && (kind == "text" || kind == "image"):
+		case name == "type" && (is == "text" || is == kind):
 			return nil
-		case name == "text" && kind == "text":
+		case name == "text" && is == "text":
 			return literal(&p.text, v)
-		case name == "source" && kind == "image":
+		case name == source && is == kind:
 			p.picture = &picture{}
-			return p.picture.read(v)
+			return read(p.picture, v)
 		}
 		return errForeign
 	})
