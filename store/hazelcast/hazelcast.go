@@ -13,7 +13,9 @@
 // on from there by this process's own. It is never ahead of the cluster's, and behind it
 // by less than a round trip and a millisecond. Two processes may differ by as much, and a
 // cell goes by the later one: in a real span a limit may let pass what comes back in its
-// length and that difference. If the cluster's clock is set, limits follow it, as they
+// length and that difference. A cell that a decision reads and does not change, as a cooldown
+// that has ended, is not looked at again when the others are written: a cooldown that begins
+// in this moment is met by the next call. If the cluster's clock is set, limits follow it, as they
 // heal from a stamp that lies ahead.
 //
 // # When the cluster does not answer
