@@ -21,16 +21,23 @@ func tell(c *clock, ahead limit.Micros) {
 
 func TestClock(t *testing.T) {
 	const ahead = 1_700_000_000_000_123
-	t.Run("it is not ahead, and soon about a millisecond behind at most", func(t *testing.T) {
+	t.Run("it is not ahead, at most 2 ms behind, and hardly ever more than 1.5 ms", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := clock{start: time.Now()}
+			far := 0 // by one answer alone, one time in eight
 			for i := range 1000 {
 				tell(&c, ahead)
 				behind := c.own() + ahead - c.now()
-				if most := limit.Micros(3000); behind < 0 || behind > most || i > 20 && behind > 1500 {
+				if behind < 0 || behind > 2000 {
 					t.Fatalf("after %d answers it is %d µs behind", i+1, behind)
 				}
+				if behind > 1500 {
+					far++
+				}
 				time.Sleep(syncEvery)
+			}
+			if far > 20 {
+				t.Errorf("it was more than 1.5 ms behind after %d answers of 1000", far)
 			}
 		})
 	})
