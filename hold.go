@@ -2,6 +2,7 @@ package sluice
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/sluicegate/sluice/ledger"
@@ -13,6 +14,23 @@ import (
 // when.
 func (d *Decision) holdsSlots(i int) bool {
 	return d.steps[i].Limit.OnRelease() && d.steps[i].N > 0 && d.places[i].rule != nil
+}
+
+// Holds returns the IDs of the rules whose slots the admission still holds, in
+// configuration order. The slice is the caller's.
+func (a Admission) Holds() []string {
+	d := a.lock()
+	if d == nil {
+		return nil
+	}
+	defer d.mu.Unlock()
+	var rules []string
+	for i := range d.steps {
+		if d.taken && d.holdsSlots(i) && !slices.Contains(rules, d.places[i].rule.ID) {
+			rules = append(rules, d.places[i].rule.ID)
+		}
+	}
+	return rules
 }
 
 // startMaxHold arms the timer that frees slots whose holder keeps them too long.
