@@ -49,6 +49,8 @@ var rules = map[string][]ban{
 		{"os/...", "no input, no output: a store keeps the books"}},
 	"internal/line": {noOthers, noEngine, noStores, noNetwork, noLedger,
 		{"limit/...", "a line knows who waits, not for what"}},
+	"internal/resource": surfaceBans(noOthers, noEngine, noStores, noLedger, noConfig, noNetwork,
+		ban{"internal/...", "a name is read by the engine and by the broker alike, and knows neither"}),
 	"internal/route":     surfaceBans(noEngine, noStores, noLedger, noConfig),
 	"internal/clientip":  surfaceBans(noEngine, noStores, noLedger, noConfig),
 	"store/memory":       surfaceBans(noOthers, noEngine, noConfig, noNetwork, ban{"store/storetest/...", "the contract is for tests"}),
@@ -79,7 +81,7 @@ var rules = map[string][]ban{
 }
 
 // core is what a program gets that embeds sluice over the memory store.
-var core = []string{".", "limit", "ledger", "internal/line", "store/memory"}
+var core = []string{".", "limit", "ledger", "internal/line", "internal/resource", "store/memory"}
 
 // surfaceBans adds all surfaces: the library never knows what stands in front of it.
 func surfaceBans(bans ...ban) []ban { return otherSurfaces("", bans...) }

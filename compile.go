@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluicegate/sluice/internal/resource"
 	"github.com/sluicegate/sluice/ledger"
 	"github.com/sluicegate/sluice/limit"
 )
@@ -75,7 +76,7 @@ type ruleLimit struct {
 type selector struct {
 	dim      Dimension
 	values   []string
-	patterns []pattern
+	patterns []resource.Pattern
 }
 
 const (
@@ -250,7 +251,7 @@ func selectors(m map[Dimension][]string) ([]selector, error) {
 		s := selector{dim: d, values: values}
 		if d == Resource {
 			for _, v := range values {
-				p, err := parsePattern(v)
+				p, err := resource.Parse(v)
 				if err != nil {
 					return nil, err
 				}
@@ -268,7 +269,7 @@ func (s *selector) match(call *Call) bool {
 	v := call.Get(s.dim)
 	if s.dim == Resource {
 		for i := range s.patterns {
-			if s.patterns[i].match(v) {
+			if s.patterns[i].Match(v) {
 				return true
 			}
 		}

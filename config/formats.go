@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/resource"
 	"github.com/sluicegate/sluice/internal/route"
 )
 
@@ -129,23 +131,8 @@ func checkPattern(s string) (Code, error) {
 // checkResource accepts the hierarchical patterns of rules: * is one segment, ** last any
 // number, and ** alone is everything.
 func checkResource(s string) (Code, error) {
-	if s == "**" || s == "/" {
-		return "", nil
-	}
-	rest, absolute := strings.CutPrefix(s, "/")
-	if !absolute {
-		return CodePattern, fmt.Errorf(`the resource pattern %q must begin with "/"`, s)
-	}
-	segments := strings.Split(strings.TrimSuffix(rest, "/"), "/")
-	for i, seg := range segments {
-		switch {
-		case seg == "" || seg == "." || seg == "..":
-			return CodePattern, fmt.Errorf("the resource pattern %q has an empty, . or .. segment, which no resource has; it can never match", s)
-		case seg == "**" && i < len(segments)-1:
-			return CodePattern, fmt.Errorf("in the resource pattern %q, ** must be the last segment", s)
-		case seg != "*" && seg != "**" && strings.Contains(seg, "*"):
-			return CodePattern, fmt.Errorf("in the resource pattern %q, * must be a whole segment", s)
-		}
+	if _, err := resource.Parse(s); err != nil {
+		return CodePattern, errors.New(strings.TrimPrefix(err.Error(), "resource: "))
 	}
 	return "", nil
 }
