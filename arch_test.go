@@ -21,7 +21,7 @@ type ban struct{ path, why string }
 const others = "other modules"
 
 // surfaces are the protocols in front of admission.
-var surfaces = []string{"gate/...", "llm/...", "admin/..."}
+var surfaces = []string{"gate/...", "llm/...", "mcp/...", "admin/..."}
 
 var (
 	noOthers  = ban{others, "the core is embedded: who imports it compiles the standard library and nothing else"}
@@ -31,6 +31,7 @@ var (
 	noEngine  = ban{".", "what lies under the engine is read, tested and replaced without it"}
 	noClock   = ban{"context", "time is an argument and nothing waits: the arithmetic must give the same answer in a replay and in a Redis script"}
 	noLock    = ban{"sync/...", "who shares a cell serialises the calls; a lock here would be taken twice"}
+	noBroker  = ban{"mcp", "what the broker is made of is read and tested without it"}
 	noNetwork = ban{"net/...", "protocols belong to surfaces"}
 )
 
@@ -72,6 +73,8 @@ var rules = map[string][]ban{
 	"llm/translate":      otherSurfaces("llm/...", noEngine, noStores, noLedger, noConfig, noClock),
 	"llm/llmtest":        otherSurfaces("llm/...", noEngine, noStores, noLedger, noConfig),
 	"llm/estimate":       otherSurfaces("llm/...", noEngine, noStores, noLedger, noConfig, noNetwork),
+	"mcp/jsonrpc":        otherSurfaces("mcp/...", noOthers, noEngine, noBroker, noStores, noLedger, noConfig, noNetwork, ban{"wire/...", "frames know nothing of admission"}),
+	"mcp/protocol":       otherSurfaces("mcp/...", noOthers, noEngine, noBroker, noStores, noLedger, noConfig),
 	"identity":           surfaceBans(noEngine, noStores, noLedger, noConfig),
 	"internal/breaker":   surfaceBans(noEngine, noOthers, noStores, noLedger, noConfig, noNetwork),
 	"internal/lately":    surfaceBans(noEngine, noOthers, noStores, noLedger, noConfig, noNetwork),
