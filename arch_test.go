@@ -74,6 +74,7 @@ var rules = map[string][]ban{
 	"llm/llmtest":        otherSurfaces("llm/...", noEngine, noStores, noLedger, noConfig),
 	"llm/estimate":       otherSurfaces("llm/...", noEngine, noStores, noLedger, noConfig, noNetwork),
 	"mcp/jsonrpc":        otherSurfaces("mcp/...", noOthers, noEngine, noBroker, noStores, noLedger, noConfig, noNetwork, ban{"wire/...", "frames know nothing of admission"}),
+	"mcp/mcptest":        otherSurfaces("mcp/...", noEngine, noBroker, noStores, noLedger, noConfig, ban{"mcp/jsonrpc/...", "the other side of a test reads frames by itself, so that no mistake agrees with itself"}),
 	"mcp/protocol":       otherSurfaces("mcp/...", noOthers, noEngine, noBroker, noStores, noLedger, noConfig),
 	"identity":           surfaceBans(noEngine, noStores, noLedger, noConfig),
 	"internal/breaker":   surfaceBans(noEngine, noOthers, noStores, noLedger, noConfig, noNetwork),

@@ -1,0 +1,229 @@
+package mcptest
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"sync"
+	"time"
+)
+
+// A Cancel is what a call does that is cancelled.
+type Cancel string
+
+// What a cancelled call may do. A provider that keeps to the protocol is Quiet.
+const (
+	Quiet  Cancel = "quiet"  // it ends and is never answered, as the reference server in TypeScript does
+	Answer Cancel = "answer" // it ends and is answered with an error of code 0, as go-sdk 1.8.0 does
+	Ignore Cancel = "ignore" // it goes on as if nothing had happened
+)
+
+// Options say what a provider is like. The zero value offers a tool for each behaviour, speaks
+// all versions, and is quiet after a cancel. They are plain data: a child process gets them
+// in its environment.
+type Options struct {
+	Name     string   // in serverInfo; "mcptest" if empty
+	Tools    []Tool   // nil: one for each behaviour
+	Versions []string // newest first; nil: all five
+	Cancel   Cancel   // Quiet if empty
+	Page     int      // tools in one answer to tools/list; zero: all
+	Journal  string   // a file to which a line is added for each call, before it does anything; empty: none
+}
+
+// A Tool is one that a provider lists.
+type Tool struct {
+	Name        string          `json:"name"`
+	Does        string          `json:"does,omitempty"` // the behaviour; empty: that of its name. Not listed
+	Description string          `json:"description,omitempty"`
+	Schema      json.RawMessage `json:"inputSchema"` // nil: any object
+	Annotations json.RawMessage `json:"annotations,omitempty"`
+	Execution   json.RawMessage `json:"execution,omitempty"`
+	Output      json.RawMessage `json:"outputSchema,omitempty"`
+}
+
+// A Seen is a tools/call that has reached a provider, which is to say that was executed.
+type Seen struct {
+	Tool string    `json:"tool"`
+	Key  string    `json:"key,omitempty"` // of its arguments
+	At   time.Time `json:"at"`
+
+	Frame  json.RawMessage `json:"-"` // as it came
+	Header http.Header     `json:"-"` // of the request; nil where the transport has none
+}
+
+// A Provider answers MCP requests, over as many connections as there are. It is safe for
+// concurrent use.
+type Provider struct {
+	o Options
+
+	mu     sync.Mutex
+	tools  []Tool
+	seen   []Seen
+	now    map[string]int // calls under way, by tool
+	most   map[string]int
+	held   map[string][]*Call
+	tasks  map[string]*task
+	lines  map[*Line]bool
+	change chan struct{} // closed and made anew whenever something has changed
+	n      int
+	closed chan struct{}
+	exit   func(code int) // nil but in a child process
+}
+
+// New returns a provider. It serves once one of Serve, Handler, SSE, Socket, DialIn or
+// DialMany is called.
+func New(o Options) *Provider {
+	p := &Provider{o: o, now: map[string]int{}, most: map[string]int{}, held: map[string][]*Call{}, tasks: map[string]*task{}, lines: map[*Line]bool{}, change: make(chan struct{}), closed: make(chan struct{})}
+	p.tools = o.Tools
+	if o.Tools == nil {
+		for _, name := range slices.Sorted(maps.Keys(behaviours)) {
+			p.tools = append(p.tools, Tool{Name: name})
+		}
+	}
+	if o.Name == "" {
+		p.o.Name = "mcptest"
+	}
+	if o.Versions == nil {
+		p.o.Versions = []string{modern, "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"}
+	}
+	return p
+}
+
+// modern is the first version without sessions and handshakes.
+const modern = "2026-07-28"
+
+// Close ends every call that waits for something, and every connection.
+func (p *Provider) Close() {
+	p.mu.Lock()
+	lines := slices.Collect(maps.Keys(p.lines))
+	close(p.closed)
+	p.mu.Unlock()
+	for _, l := range lines {
+		_ = l.Close() // whatever the peer has done with it
+	}
+}
+
+// Count returns how many calls of a tool were executed; of all tools, if it is empty.
+func (p *Provider) Count(tool string) int {
+	n := 0
+	for _, s := range p.Seen() {
+		if tool == "" || s.Tool == tool {
+			n++
+		}
+	}
+	return n
+}
+
+// Seen returns the calls that were executed, in order.
+func (p *Provider) Seen() []Seen {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.seen)
+}
+
+// Most returns how many calls of a tool were under way at once, at most. A call is under
+// way until it is answered, or has ended without an answer; a silent one is for ever.
+func (p *Provider) Most(tool string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.most[tool]
+}
+
+// Held returns a call of "hold" with a key that has not been answered, and waits for one if
+// there is none. Nobody else gets it then, and it is the test's to answer.
+func (p *Provider) Held(ctx context.Context, key string) (*Call, error) {
+	for {
+		p.mu.Lock()
+		if list := p.held[key]; len(list) > 0 {
+			p.held[key] = list[1:]
+			p.mu.Unlock()
+			return list[0], nil
+		}
+		change := p.change
+		p.mu.Unlock()
+		select {
+		case <-change:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// SetTools replaces the tools and tells every peer that they have changed.
+func (p *Provider) SetTools(tools ...Tool) {
+	p.mu.Lock()
+	p.tools = slices.Clone(tools)
+	p.mu.Unlock()
+	p.Notify("notifications/tools/list_changed", nil)
+}
+
+// Notify sends a notification to every peer. Nil params are left out.
+func (p *Provider) Notify(method string, params any) {
+	p.mu.Lock()
+	lines := slices.Collect(maps.Keys(p.lines))
+	p.mu.Unlock()
+	for _, l := range lines {
+		_ = l.Notify(method, params) // who has gone is not told
+	}
+}
+
+// started notes a call that is about to do something.
+func (p *Provider) started(c *Call) error {
+	s := Seen{Tool: c.Tool, Key: c.args.Key, At: time.Now(), Frame: c.Frame, Header: c.Header}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.seen = append(p.seen, s)
+	p.now[c.Tool]++
+	p.most[c.Tool] = max(p.most[c.Tool], p.now[c.Tool])
+	p.changed()
+	if p.o.Journal == "" {
+		return nil
+	}
+	return appendLine(p.o.Journal, s)
+}
+
+// changed wakes who waits. p.mu is held.
+func (p *Provider) changed() {
+	close(p.change)
+	p.change = make(chan struct{})
+}
+
+// Journal reads the calls that providers have noted in a file, in order. A file that is not
+// there is an empty one.
+func Journal(path string) ([]Seen, error) {
+	f, err := os.Open(path)
+	if os.IsNotExist(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var list []Seen
+	for d := json.NewDecoder(f); d.More(); {
+		var s Seen
+		if err := d.Decode(&s); err != nil {
+			return list, err
+		}
+		list = append(list, s)
+	}
+	return list, nil
+}
+
+// appendLine adds a line in one write, so that several processes may share a file.
+func appendLine(path string, v any) error {
+	line, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = f.Write(append(line, '\n'))
+	return err
+}
