@@ -7,6 +7,7 @@ package resource
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -91,6 +92,16 @@ func (p *Pattern) Specificity() (score int) {
 		}
 	}
 	return score
+}
+
+// Root returns the path that all selected resources are or lie below: the literal
+// segments that the pattern begins with.
+func (p *Pattern) Root() string {
+	n := slices.Index(p.segments, "*")
+	if n < 0 {
+		n = len(p.segments)
+	}
+	return "/" + strings.Join(p.segments[:n], "/")
 }
 
 // Everywhere reports whether the pattern has wildcards alone, and so confines nobody to
