@@ -1,115 +1,246 @@
 package jsonrpc
 
-import "encoding/json"
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+)
 
-// An Edit changes one member of a frame.
+// An Edit changes one value of a frame, or takes it out.
 type Edit struct {
 	path  []string
 	value json.RawMessage // nil takes the member out
+	made  bool            // set on the first of a group once the group's member was met
 }
 
 // SetID gives a request or a response another id.
 func SetID(id ID) Edit { return Set(id.Raw(), "id") }
 
-// Set puts a value, one JSON value as it is to be written, at a path from the top of the
-// frame. Objects that are missing on the way are made, and other values on the way become
-// objects. A member that is there keeps its place; a new one becomes the last.
-func Set(raw json.RawMessage, path ...string) Edit { return Edit{path, raw} }
+// Set puts a value, one JSON value as it is to be written, at a path of names from the
+// top of the frame. Objects that are missing on the way are made, and other values on the
+// way become objects. A member that is there keeps its place; a new one becomes the last.
+func Set(raw json.RawMessage, path ...string) Edit { return Edit{path: path, value: raw} }
 
 // Delete takes the member at a path out. It is no mistake if there is none.
 func Delete(path ...string) Edit { return Edit{path: path} }
 
-// Edit returns a new frame with the edits. Every byte that no edit names stays as it is,
-// and so does m. Of two edits of one path the later counts.
+// Edit returns a new message, with the edits made one after the other. Every byte that no
+// edit names stays as it is, and so does m. The frame is gone through and copied once,
+// however many edits there are. The kind of a message does not change, and its method
+// cannot be edited.
 func (m *Message) Edit(edits ...Edit) *Message {
-	raw := m.Raw
-	for _, e := range edits {
-		if e.value == nil {
-			raw = DeleteIn(raw, e.path...)
-		} else {
-			raw = SetIn(raw, e.value, e.path...)
+	e := newEditor(m.Raw, edits)
+	e.value(m.Raw, slices.Clone(edits), 0)
+	n := *m
+	n.Raw = e.out
+	for _, c := range e.changed {
+		value := e.out[c.start:c.end:c.end]
+		if c.start == c.end {
+			value = nil
 		}
-	}
-	edited := &Message{Kind: m.Kind, Raw: raw, Method: m.Method}
-	edited.read()
-	return edited
-}
-
-// read fills in the members of a frame whose kind is known.
-func (m *Message) read() {
-	for p := range objectMembers(m.Raw) {
-		value := m.Raw[p.start:p.end:p.end]
-		switch string(unescape(m.Raw[p.name+1 : p.nameEnd-1])) {
+		switch c.name {
 		case "id":
-			m.ID = RawID(value)
+			n.ID = RawID(value)
 		case "params":
-			m.Params = value
+			n.Params = value
 		case "result":
-			m.Result = value
+			n.Result = value
 		case "error":
-			m.Err = value
+			n.Err = value
 		}
 	}
+	return &n
 }
 
 // SetIn returns an object with value at a path of names, as [Set] has it. It does not
 // write to raw.
 func SetIn(raw, value json.RawMessage, path ...string) json.RawMessage {
-	if len(path) == 0 {
-		return value
-	}
-	for p := range objectMembers(raw) {
-		if p.is(raw, path[0]) {
-			return splice(raw, p.start, p.end, SetIn(raw[p.start:p.end], value, path[1:]...))
-		}
-	}
-	s := scanner{data: raw}
-	if s.next() != '{' {
-		raw, s = json.RawMessage("{}"), scanner{}
-	}
-	s.at++
-	added := make(json.RawMessage, 0, len(value)+64)
-	end := endOf(raw, s.at-1) - 1
-	if (&scanner{data: raw, at: s.at}).next() != '}' {
-		added = append(added, ',')
-	}
-	added = appendValue(added, path[0])
-	added = append(added, ':')
-	added = append(added, SetIn(nil, value, path[1:]...)...)
-	return splice(raw, end, end, added)
+	return editIn(raw, Set(value, path...))
 }
 
 // DeleteIn returns an object without the member at a path of names. It does not write to
-// raw, and returns raw if there is no such member.
+// raw.
 func DeleteIn(raw json.RawMessage, path ...string) json.RawMessage {
-	if len(path) == 0 {
-		return raw
-	}
-	before := -1 // the end of the member before
-	for p := range objectMembers(raw) {
-		if !p.is(raw, path[0]) {
-			before = p.end
-			continue
-		}
-		if len(path) > 1 {
-			return splice(raw, p.start, p.end, DeleteIn(raw[p.start:p.end], path[1:]...))
-		}
-		if before >= 0 { // with the comma before it
-			return splice(raw, before, p.end, nil)
-		}
-		s := scanner{data: raw, at: p.end}
-		if s.next() == ',' {
-			s.at++
-			return splice(raw, p.name, s.at, nil)
-		}
-		return splice(raw, p.name, p.end, nil)
-	}
-	return raw
+	return editIn(raw, Delete(path...))
 }
 
-func splice(raw []byte, start, end int, with []byte) json.RawMessage {
-	out := make(json.RawMessage, 0, len(raw)-(end-start)+len(with))
-	out = append(out, raw[:start]...)
-	out = append(out, with...)
-	return append(out, raw[end:]...)
+func editIn(raw json.RawMessage, edit Edit) json.RawMessage {
+	edits := []Edit{edit}
+	e := newEditor(raw, edits)
+	e.value(raw, edits, 0)
+	return e.out
+}
+
+// An editor writes a value with edits in it.
+type editor struct {
+	out     []byte
+	changed []change // what happened to members of the outermost object
+}
+
+// A change says where in the output a member's value stands; nowhere if it is gone.
+type change struct {
+	name       string
+	start, end int
+}
+
+func newEditor(raw []byte, edits []Edit) *editor {
+	room := len(raw)
+	for i := range edits {
+		room += len(edits[i].value)
+		for _, name := range edits[i].path {
+			room += len(name) + len(`,"":{}`)
+		}
+	}
+	return &editor{out: make([]byte, 0, room)}
+}
+
+// value writes old, nil for none, with edits that all reach into it: their paths are the
+// same up to depth. It reports whether there is a value then.
+func (e *editor) value(old []byte, edits []Edit, depth int) bool {
+	for i := len(edits) - 1; i >= 0; i-- {
+		if len(edits[i].path) == depth { // what came before it is lost
+			old, edits = edits[i].value, edits[i+1:]
+			break
+		}
+	}
+	if !isObject(old) && slices.ContainsFunc(edits, func(d Edit) bool { return d.value != nil }) {
+		old = []byte("{}")
+	}
+	if len(edits) == 0 || !isObject(old) {
+		e.out = append(e.out, old...)
+		return old != nil
+	}
+	e.object(old, edits, depth)
+	return true
+}
+
+func isObject(raw []byte) bool {
+	s := scanner{data: raw}
+	return s.next() == '{'
+}
+
+// object writes an object with edits of its members. It copies what lies between them,
+// and stops looking at members when it has met all that edits name.
+func (e *editor) object(old []byte, edits []Edit, depth int) {
+	left := group(edits, depth)
+	copied := 0   // up to where old has been dealt with
+	before := 0   // where the member before this one ends
+	some := false // whether a member stands before this one in the output
+	for p := range members(old) {
+		mine := find(edits, depth, old, p)
+		if mine == nil {
+			some, before = true, p.end
+			continue
+		}
+		begin := len(e.out)
+		e.out = append(e.out, old[copied:p.start]...)
+		start := len(e.out)
+		there := e.value(old[p.start:p.end], mine, depth+1)
+		mine[0].made = true
+		if there {
+			some, copied = true, p.end
+		} else {
+			from := p.name
+			if some {
+				from = before
+			}
+			e.out = append(e.out[:begin], old[copied:from]...)
+			start, copied = len(e.out), p.end
+			if !some {
+				copied = afterComma(old, p.end)
+			}
+		}
+		before = p.end
+		e.note(depth, mine[0].path[0], start)
+		if left--; left == 0 {
+			e.out = append(e.out, old[copied:]...)
+			return
+		}
+	}
+	end := bytes.LastIndexByte(old, '}')
+	if end < copied {
+		end = len(old) // old is no object that ends
+	}
+	e.out = append(e.out, old[copied:end]...)
+	e.add(edits, depth, some)
+	e.out = append(e.out, old[end:]...)
+}
+
+// add writes the members that edits make anew.
+func (e *editor) add(edits []Edit, depth int, some bool) {
+	for len(edits) > 0 {
+		mine := edits[:same(edits, depth)]
+		edits = edits[len(mine):]
+		if mine[0].made {
+			continue
+		}
+		begin := len(e.out)
+		if some {
+			e.out = append(e.out, ',')
+		}
+		e.out = append(appendString(e.out, mine[0].path[depth]), ':')
+		start := len(e.out)
+		if !e.value(nil, mine, depth+1) {
+			e.out = e.out[:begin]
+			continue
+		}
+		some = true
+		e.note(depth, mine[0].path[0], start)
+	}
+}
+
+// note keeps what happened to a member of the outermost object, whose value starts there
+// and ends with the output.
+func (e *editor) note(depth int, name string, start int) {
+	if depth == 0 {
+		e.changed = append(e.changed, change{name, start, len(e.out)})
+	}
+}
+
+// group puts edits of the same member side by side, in their order, and returns how many
+// members they are.
+func group(edits []Edit, depth int) (groups int) {
+	for ; len(edits) > 0; groups++ {
+		n := 1
+		for i := 1; i < len(edits); i++ {
+			if edits[i].path[depth] == edits[0].path[depth] {
+				one := edits[i]
+				copy(edits[n+1:i+1], edits[n:i])
+				edits[n] = one
+				n++
+			}
+		}
+		edits = edits[n:]
+	}
+	return groups
+}
+
+// same returns how many edits at the front are of the first one's member.
+func same(edits []Edit, depth int) int {
+	n := 1
+	for n < len(edits) && edits[n].path[depth] == edits[0].path[depth] {
+		n++
+	}
+	return n
+}
+
+// find returns the edits of a member, nil if there are none or they have been made.
+func find(edits []Edit, depth int, raw []byte, p place) []Edit {
+	for len(edits) > 0 {
+		n := same(edits, depth)
+		if !edits[0].made && p.is(raw, edits[0].path[depth]) {
+			return edits[:n]
+		}
+		edits = edits[n:]
+	}
+	return nil
+}
+
+// afterComma returns where the comma ends that follows, or i if none does.
+func afterComma(raw []byte, i int) int {
+	s := scanner{data: raw, at: i}
+	if s.next() == ',' {
+		return s.at + 1
+	}
+	return i
 }

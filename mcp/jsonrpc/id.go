@@ -14,7 +14,7 @@ type ID struct{ raw string }
 func RawID(raw json.RawMessage) ID { return ID{string(raw)} }
 
 // StringID returns the id that is a JSON string with that content.
-func StringID(s string) ID { return ID{string(appendValue(nil, s))} }
+func StringID(s string) ID { return ID{string(appendString(nil, s))} }
 
 // Raw returns the bytes of the id, nil for the zero ID.
 func (id ID) Raw() json.RawMessage {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"unicode/utf8"
 )
 
 const opening = `{"jsonrpc":"2.0"`
@@ -22,18 +23,16 @@ func NewNotification(method string, params any) *Message {
 }
 
 func newCall(kind Kind, id ID, method string, params any) *Message {
-	m := &Message{Kind: kind, ID: id, Method: method}
 	b := appendID([]byte(opening), id)
 	b = append(b, `,"method":`...)
-	b = appendValue(b, method)
-	if params != nil {
-		b = append(b, `,"params":`...)
-		start := len(b)
-		b = appendValue(b, params)
-		defer func() { m.Params = m.Raw[start : len(m.Raw)-1 : len(m.Raw)-1] }()
+	b = appendString(b, method)
+	if params == nil {
+		return &Message{Kind: kind, ID: id, Method: method, Raw: append(b, '}')}
 	}
-	m.Raw = append(b, '}')
-	return m
+	b = append(b, `,"params":`...)
+	start := len(b)
+	b = append(appendValue(b, params), '}')
+	return &Message{Kind: kind, ID: id, Method: method, Raw: b, Params: b[start : len(b)-1 : len(b)-1]}
 }
 
 // NewResult makes a response that carries a result: a value as in [NewRequest]. A nil
@@ -61,7 +60,7 @@ func NewError(id ID, e *Error) *Message {
 	b = append(b, `{"code":`...)
 	b = strconv.AppendInt(b, e.Code, 10)
 	b = append(b, `,"message":`...)
-	b = appendValue(b, e.Message)
+	b = appendString(b, e.Message)
 	if e.Data != nil {
 		b = append(b, `,"data":`...)
 		b = append(b, e.Data...)
@@ -81,9 +80,28 @@ func appendID(b []byte, id ID) []byte {
 // appendValue appends a value. Raw JSON stays byte for byte; encoding/json would compact
 // it, and write <, > and & as escapes.
 func appendValue(b []byte, v any) []byte {
-	if raw, ok := v.(json.RawMessage); ok {
-		return append(b, raw...)
+	switch v := v.(type) {
+	case json.RawMessage:
+		return append(b, v...)
+	case string:
+		return appendString(b, v)
 	}
+	return appendEncoded(b, v)
+}
+
+// appendString appends a text as a JSON string.
+func appendString(b []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
+			return appendEncoded(b, s)
+		}
+	}
+	b = append(b, '"')
+	b = append(b, s...)
+	return append(b, '"')
+}
+
+func appendEncoded(b []byte, v any) []byte {
 	w := bytes.NewBuffer(b)
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)

@@ -10,6 +10,7 @@ package jsonrpc
 
 import (
 	"encoding/json"
+	"fmt"
 	"iter"
 )
 
@@ -23,6 +24,16 @@ const (
 	Response                     // has a result or an error
 	Batch                        // is an array of the others
 )
+
+var kinds = [...]string{"nothing", "request", "notification", "response", "batch"}
+
+// String returns the kind in a word.
+func (k Kind) String() string {
+	if int(k) < len(kinds) {
+		return kinds[k]
+	}
+	return fmt.Sprintf("kind(%d)", uint8(k))
+}
 
 // MaxIDBytes bounds an id, and the name of a method: both outlive their frame, in tables
 // of what is under way.
@@ -44,8 +55,9 @@ func (b Bounds) orDefault() Bounds {
 	return b
 }
 
-// A Message is one frame. Its slices are parts of Raw, and nobody may write to them.
-// Members that the frame has not are nil.
+// A Message is one frame. Members that the frame has not are nil. The others are parts of
+// Raw, or of the frame that it was edited from, and nobody may write to either. A Message
+// may be read by many goroutines.
 type Message struct {
 	Kind   Kind
 	Raw    []byte // the whole frame
@@ -63,47 +75,41 @@ type Message struct {
 func Parse(data []byte, b Bounds) (*Message, *Error) {
 	b = b.orDefault()
 	if len(data) > b.MaxBytes {
-		return nil, invalid(ID{}, "the frame is larger than this server takes")
+		return nil, invalid(ID{}, fmt.Sprintf("the frame has more than %d bytes", b.MaxBytes))
 	}
-	var room [32]member
+	var room [24]member
 	s := scanner{data: data, depth: b.MaxDepth, members: room[:0]}
-	s.space()
-	start := s.at
-	ok := s.value(&frame)
-	end := s.at
-	if ok && s.next() != 0 || ok && s.at < len(s.data) {
-		s.fail(malformed)
-	}
-	switch s.fault {
-	case malformed:
-		return nil, &Error{Code: ParseError, Message: "Parse error: the frame is not one JSON value"}
-	case notUTF8:
+	value := s.whole()
+	switch {
+	case s.fault == tooDeep:
+		return nil, invalid(ID{}, fmt.Sprintf("objects and arrays are nested deeper than %d", b.MaxDepth))
+	case s.fault == notUTF8:
 		return nil, &Error{Code: ParseError, Message: "Parse error: the frame is not UTF-8"}
-	case tooDeep:
-		return nil, invalid(ID{}, "objects and arrays are nested deeper than this server takes")
+	case s.fault != sound:
+		return nil, &Error{Code: ParseError, Message: "Parse error: the frame is not one JSON value"}
+	case value[0] == '{':
+		return newMessage(value, s.members, s.repeated)
+	case value[0] != '[':
+		return nil, invalid(ID{}, "a frame is an object")
 	}
-	switch data[start] {
-	case '{':
-		return s.message()
-	case '[':
-		if (&scanner{data: data, at: start + 1}).next() == ']' {
-			return nil, invalid(ID{}, "the batch is empty")
-		}
-		return &Message{Kind: Batch, Raw: data[start:end]}, nil
+	for range elements(value) {
+		return &Message{Kind: Batch, Raw: value}, nil
 	}
-	return nil, invalid(ID{}, "a frame is an object")
+	return nil, invalid(ID{}, "the batch is empty")
 }
 
-// message makes a Message of the envelope's members.
-func (s *scanner) message() (*Message, *Error) {
-	m := &Message{Raw: s.data}
-	var version, id, method []byte
-	for _, v := range s.members {
+// newMessage makes a message of an envelope.
+func newMessage(raw []byte, envelope []member, repeated bool) (*Message, *Error) {
+	m := &Message{Raw: raw}
+	var version, method json.RawMessage
+	ids := 0
+	for _, v := range envelope {
 		switch string(v.name) {
 		case "jsonrpc":
 			version = v.value
 		case "id":
-			id = v.value
+			m.ID = RawID(v.value)
+			ids++
 		case "method":
 			method = v.value
 		case "params":
@@ -114,34 +120,34 @@ func (s *scanner) message() (*Message, *Error) {
 			m.Err = v.value
 		}
 	}
-	m.ID = RawID(id)
-	if why := m.check(version, method, s.repeated); why != "" {
-		known := m.ID
-		if s.repeated || !known.Valid() {
-			known = ID{}
-		}
-		return nil, invalid(known, why)
+	why := m.check(version, method)
+	if repeated {
+		why = "the name of a member stands twice"
 	}
-	return m, nil
+	if why == "" {
+		return m, nil
+	}
+	if ids != 1 || !m.ID.Valid() {
+		m.ID = ID{}
+	}
+	return nil, invalid(m.ID, why)
 }
 
 // check says why the frame is no message, and completes the Message otherwise.
-func (m *Message) check(version, method []byte, repeated bool) string {
+func (m *Message) check(version, method json.RawMessage) string {
 	switch {
-	case repeated:
-		return "a member stands twice"
 	case string(version) != `"2.0"`:
 		return `member jsonrpc has to be "2.0"`
 	case method == nil:
 		return m.checkResponse()
 	case m.Result != nil || m.Err != nil:
 		return "a frame has a method, or a result or an error"
-	case method[0] != '"' || len(method) <= 2 || len(method) > MaxIDBytes:
-		return "the method is no name"
+	case method[0] != '"' || len(method) <= len(`""`) || len(method) > MaxIDBytes:
+		return "the method has to be a name"
 	case m.Params != nil && m.Params[0] != '{':
 		return "params have to be an object"
 	}
-	m.Method = string(unescape(method[1 : len(method)-1]))
+	m.Method, _ = Text(method)
 	m.Kind = Notification
 	if !m.ID.IsZero() {
 		m.Kind = Request

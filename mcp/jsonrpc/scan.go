@@ -39,10 +39,9 @@ type shape struct {
 	inside []shape
 }
 
-// frame is what the broker, policy and a provider all read of a frame. Whatever they
-// read has to be the same for each of them, whichever of two members of one name a
-// parser prefers.
-var frame = shape{inside: []shape{
+// envelope is what the broker, its policy and a provider all read of a frame. Each has to
+// read the same there, whichever of two members of one name its parser prefers.
+var envelope = shape{inside: []shape{
 	{"params", []shape{{name: "_meta"}, {name: "arguments"}}},
 	{"result", []shape{{name: "_meta"}}},
 	{name: "error"},
@@ -83,6 +82,20 @@ func (s *scanner) next() byte {
 		return 0
 	}
 	return s.data[s.at]
+}
+
+// whole reads the one value that the data are, and returns it without the space around.
+func (s *scanner) whole() []byte {
+	s.space()
+	start := s.at
+	if !s.value(&envelope) {
+		return nil
+	}
+	end := s.at
+	if s.space(); s.at < len(s.data) {
+		s.fail(malformed)
+	}
+	return s.data[start:end:end]
 }
 
 // value reads one value, which begins at the next byte. An object whose names have to
@@ -137,7 +150,7 @@ func (s *scanner) object(sh *shape) bool {
 	s.depth++
 	if sh != nil {
 		s.repeated = s.repeated || repeats(s.members[first:])
-		if sh != &frame {
+		if sh != &envelope {
 			s.members = s.members[:first]
 		}
 	}

@@ -1,6 +1,12 @@
 package protocol
 
-import "strings"
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/sluicegate/sluice/mcp/jsonrpc"
+)
 
 // Keys of _meta.
 const (
@@ -34,4 +40,25 @@ func Reserved(key string) bool {
 	_, rest, ok := strings.Cut(prefix, ".")
 	label, _, _ := strings.Cut(rest, ".")
 	return ok && (label == "modelcontextprotocol" || label == "mcp")
+}
+
+// Strip returns the message without the keys of params._meta and result._meta that are
+// [Reserved], but for those in keep. It returns m itself if there are none.
+func Strip(m *jsonrpc.Message, keep ...string) *jsonrpc.Message {
+	wanted := func(key string) bool { return !Reserved(key) || slices.Contains(keep, key) }
+	var edits []jsonrpc.Edit
+	for _, part := range []struct {
+		name string
+		raw  json.RawMessage
+	}{{"params", m.Params}, {"result", m.Result}} {
+		if meta, ok := jsonrpc.Lookup(part.raw, "_meta"); ok {
+			if less := jsonrpc.Filter(meta, wanted); len(less) != len(meta) {
+				edits = append(edits, jsonrpc.Set(less, part.name, "_meta"))
+			}
+		}
+	}
+	if edits == nil {
+		return m
+	}
+	return m.Edit(edits...)
 }
