@@ -8,7 +8,7 @@ import (
 )
 
 // A request is one unit of a rule that names no kind, whatever calls its surface makes
-// besides.
+// besides; and C-38, requests of MCP that are no call of a tool are none.
 func TestRuleWithoutKind(t *testing.T) {
 	c := load(t, map[string]string{"a.yaml": `
 rules:
@@ -21,7 +21,7 @@ rules:
 		t.Fatal(err)
 	}
 	for kind, want := range map[string][]string{
-		KindHTTP: {"all", "some"}, KindLLM: {"all"}, KindTool: {"all", "some"}, "": {"all", "some"},
+		KindHTTP: {"all", "some"}, KindLLM: {"all"}, KindTool: {"all", "some"}, KindMethod: nil, "": {"all", "some"},
 		KindPreAuth: nil, KindPreAuthSite: nil, KindAuthFailure: nil, KindStream: nil, KindFrame: {"named"},
 	} {
 		e, err := ctl.Check(t.Context(), sluice.Call{Kind: kind, IP: "ip:192.0.2.1"})

@@ -71,6 +71,10 @@ func unknown(f field, at string, d *description) Problem {
 		p.Message = fmt.Sprintf("unknown key; did you mean %q?", best)
 		return p
 	}
+	if foldKey(f.name) == "limits" { // the broker's block, in a wrong place
+		p.Message = "unknown key here; the limits of the broker stand at the top level of the file, beside auth and providers, or in mcp"
+		return p
+	}
 	var keys []string
 	for _, f := range d.fields {
 		keys = append(keys, f.key)

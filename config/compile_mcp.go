@@ -1,66 +1,97 @@
 package config
 
 import (
-	"fmt"
+	"slices"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/limit"
 )
 
-// mcp makes the rules of the broker's limits block.
+// mcp checks the broker's section and makes the rules of its limits block.
 func (k *compiler) mcp() {
 	m := k.c.MCP
 	if m == nil {
+		if k.c.Listen.MCP != "" {
+			k.problem(&k.c.Listen.MCP, CodeRequired, "the broker listens and has no section; add mcp, such as mcp: {slots: [{slot: files, command: [mcp-files]}]}")
+		}
 		return
 	}
 	k.authorization(m)
+	k.slotList(m)
+	k.oauth(m)
 	if m.Limits == nil {
 		return
 	}
+	k.mcpErrors(&m.Limits.Errors)
 	for i := range m.Limits.Rules {
 		k.mcpRule(&m.Limits.Rules[i])
 	}
 }
+
+// methodCall is the method that a rule of the block counts if it names none.
+const methodCall = "tools/call"
 
 // mcpRule makes up to three rules of one: calls and slots, starts (":rate") because a crash
 // may forget them, and the budget (":budget") because other calls take it: reservations of
 // native work, not calls of tools. All that match are taken together, as if they were one.
 // No id of the block has a colon, so what stands before it is the rule's own.
 func (k *compiler) mcpRule(r *MCPRule) {
-	if r.OnTimeout != "" && r.Concurrency == nil {
-		k.problem(&r.OnTimeout, CodeConflict, "is about the slot that a call holds; add concurrency, or remove it")
-	}
-	if r.RequireReservation && r.Budget == nil {
-		k.problem(&r.RequireReservation, CodeConflict, "needs a budget to reserve from; add budget, or remove it")
-	}
-	if r.MaxHoldMs != nil && r.Concurrency == nil {
-		k.problem(&r.MaxHoldMs, CodeConflict, "is about the slot that a call holds; add concurrency, or remove it")
-	}
-	if r.Calls == nil && r.Rate == nil && r.Concurrency == nil && r.Budget == nil {
-		k.problem(&r.ID, CodeRequired, "the rule limits nothing; give calls, rate, concurrency or budget")
-	}
-	groupBy := k.dimensions(&r.GroupBy, r.GroupBy)
-	add := func(suffix, kind string, out sluice.Rule, ls limits) {
+	k.mcpRuleKeys(r)
+	groupBy, weights := k.dimensions(&r.GroupBy, r.GroupBy), shares(r.Weights)
+	add := func(suffix string, match map[sluice.Dimension][]string, out sluice.Rule, ls limits) {
 		if len(ls) == 0 {
 			return
 		}
-		out.ID, out.Match, out.GroupBy, out.Limits, out.Shadow = r.ID+suffix, sluice.Match{Is: r.Match.dimensions(kind)}, groupBy, ls, r.Shadow
+		out.ID, out.Match, out.GroupBy, out.Limits, out.Shadow = r.ID+suffix, sluice.Match{Is: match}, groupBy, ls, r.Shadow
 		k.add(&r.ID, out)
 	}
 	var calls, starts, budget limits
 	calls.add(k.window(&r.Calls, r.Calls, ""))
 	calls.add(k.slots(&r.Concurrency, r.Concurrency))
 	starts.add(k.window(&r.Rate, r.Rate, ""))
-	if r.Budget != nil {
-		budget.add(k.window(&r.Budget, &r.Budget.Window, r.Budget.Unit))
-	}
-	held := sluice.Rule{OnTimeout: pick(r.OnTimeout == "release", sluice.Free, sluice.Hold)}
+	line := k.queue(r.Queue, nil)
+	held := sluice.Rule{OnTimeout: pick(r.OnTimeout == "release", sluice.Free, sluice.Hold), Weights: weights, Queue: line}
 	if r.MaxHoldMs != nil {
 		held.MaxHold = k.milliseconds(&r.MaxHoldMs, *r.MaxHoldMs)
 	}
-	add("", KindTool, held, calls)
-	add(":rate", KindTool, sluice.Rule{Volatile: true}, starts)
-	add(":budget", KindOperation, sluice.Rule{Settle: sluice.Keep, AllowOverrun: r.AllowOverrun}, budget)
+	add("", r.callsMatched(), held, calls)
+	add(":rate", r.callsMatched(), sluice.Rule{Volatile: true, Weights: weights, Queue: line}, starts)
+	if b := r.Budget; b != nil {
+		budget.add(k.window(&r.Budget, &b.Window, b.Unit))
+		settle := pick(b.Settle == "refund", sluice.Refund, sluice.Keep)
+		add(":budget", r.Match.dimensions(KindOperation), sluice.Rule{Settle: settle, AllowOverrun: b.AllowOverrun}, budget)
+	}
+}
+
+// mcpRuleKeys refuses keys that are about something the rule does not have.
+func (k *compiler) mcpRuleKeys(r *MCPRule) {
+	slot := "is about the slot that a call holds; add concurrency, or remove it"
+	call := "is about calls, and the rule limits none; add calls, rate or concurrency, or remove it"
+	noSlot, noCall := r.Concurrency == nil, r.Calls == nil && r.Rate == nil && r.Concurrency == nil
+	for _, c := range []struct {
+		field        any
+		given, lacks bool
+		why          string
+	}{
+		{&r.OnTimeout, r.OnTimeout != "", noSlot, slot},
+		{&r.OnCancel, r.OnCancel != "", noSlot, slot},
+		{&r.MaxHoldMs, r.MaxHoldMs != nil, noSlot, slot},
+		{&r.Queue, r.Queue != nil, noCall, call},
+		{&r.Weights, len(r.Weights) > 0, noCall, call},
+		{&r.Methods, len(r.Methods) > 0, noCall, call},
+		{&r.RequireReservation, r.RequireReservation, r.Budget == nil, "needs a budget to reserve from; add budget, or remove it"},
+		{&r.ID, true, noCall && r.Budget == nil, "the rule limits nothing; give calls, rate, concurrency or budget"},
+	} {
+		if c.given && c.lacks {
+			k.problem(c.field, pick(c.field == any(&r.ID), CodeRequired, CodeConflict), "%s", c.why)
+		}
+	}
+	switch told := r.OnCancel == "forward-and-hold"; {
+	case told && r.OnTimeout == "release":
+		k.problem(&r.OnCancel, CodeConflict, "onTimeout: release frees the slot and tells the provider anyway; remove one")
+	case told && r.MaxHoldMs == nil:
+		k.problem(&r.OnCancel, WarnMissing, "a provider that is told of a cancel need not answer any more, and then only an operator frees the slot; add maxHoldMs")
+	}
 }
 
 func (k *compiler) window(field any, w *Window, unit string) (sluice.Limit, bool) {
@@ -68,6 +99,23 @@ func (k *compiler) window(field any, w *Window, unit string) (sluice.Limit, bool
 		return sluice.Limit{}, false
 	}
 	return k.limit(field, limit.Window(w.Max, limit.Micros(w.WindowMs)*limit.Millisecond), unit)
+}
+
+// callsMatched selects the calls that the rule counts: those of tools, or those of the methods
+// that it names.
+func (r *MCPRule) callsMatched() map[sluice.Dimension][]string {
+	out := r.Match.dimensions(KindTool)
+	if len(r.Methods) == 0 {
+		return out
+	}
+	out[sluice.Method] = r.Methods
+	switch tools := slices.Contains(r.Methods, methodCall); {
+	case !tools:
+		out[sluice.Kind] = []string{KindMethod}
+	case len(r.Methods) > 1:
+		out[sluice.Kind] = []string{KindTool, KindMethod}
+	}
+	return out
 }
 
 func (m *MCPMatch) dimensions(kind string) map[sluice.Dimension][]string {
@@ -83,58 +131,23 @@ func (m *MCPMatch) dimensions(kind string) map[sluice.Dimension][]string {
 	return out
 }
 
-// authorization checks the names that the broker's roles, assignments and providers use.
-func (k *compiler) authorization(m *MCP) {
-	providers := map[string]*string{}
-	for i := range m.Providers {
-		p := &m.Providers[i]
-		if first, twice := providers[p.ID]; twice {
-			k.problem(&p.ID, CodeDuplicate, "two providers have this id; the other is at %s", k.c.places[first].pos)
+// mcpErrors refuses codes that mean something else already. Revision 2026-07-28 keeps the range
+// -32020 to -32099 for itself (basic, "error codes"); JSON-RPC 2.0 the lower one (section 5.1).
+func (k *compiler) mcpErrors(e *MCPErrors) {
+	for _, c := range []struct {
+		code   **int64
+		modern bool
+	}{{&e.Legacy.Code, false}, {&e.Modern.Code, true}} {
+		if *c.code == nil {
+			continue
 		}
-		providers[p.ID] = &p.ID
-	}
-	if m.Auth == nil {
-		return
-	}
-	var roles []string
-	inherits := map[string][]string{}
-	for i := range m.Auth.Roles {
-		roles = append(roles, m.Auth.Roles[i].Name)
-		inherits[m.Auth.Roles[i].Name] = m.Auth.Roles[i].Inherits
-	}
-	known := func(field any, name string) {
-		if _, ok := inherits[name]; !ok {
-			k.problem(field, CodeReference, "there is no role %q%s", name, suggestion(name, roles))
+		switch n := **c.code; {
+		case n >= -32768 && n <= -32600:
+			k.problem(c.code, CodeConflict, "%d means a broken message in JSON-RPC; take another code", n)
+		case c.modern && n >= -32022 && n <= -32020:
+			k.problem(c.code, CodeConflict, "%d means something else from revision 2026-07-28 on; take another code", n)
+		case c.modern && n >= -32099 && n < -32022:
+			k.problem(c.code, WarnMissing, "%d is kept for the protocol itself from revision 2026-07-28 on; without the key it is 429", n)
 		}
 	}
-	for i := range m.Auth.Roles {
-		r := &m.Auth.Roles[i]
-		for _, name := range r.Inherits {
-			known(&r.Inherits, name)
-		}
-		if path := cycle(inherits, r.Name, nil); path != "" {
-			k.problem(&r.Inherits, CodeConflict, "the role inherits itself: %s", path)
-		}
-	}
-	for i := range m.Auth.Assignments {
-		known(&m.Auth.Assignments[i].Role, m.Auth.Assignments[i].Role)
-	}
-}
-
-// cycle returns how name leads back to the first of path, or "".
-func cycle(inherits map[string][]string, name string, path []string) string {
-	if len(path) > 0 && name == path[0] {
-		return fmt.Sprintf("%v", append(path, name))
-	}
-	for _, p := range path {
-		if p == name {
-			return "" // another role's cycle
-		}
-	}
-	for _, next := range inherits[name] {
-		if c := cycle(inherits, next, append(path, name)); c != "" {
-			return c
-		}
-	}
-	return ""
 }

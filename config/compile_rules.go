@@ -63,8 +63,9 @@ func (k *compiler) lease(field *string, ls limits, shadow bool) int {
 	return percent
 }
 
-// asides are the kinds of calls that a surface makes beside the call for the work itself.
-var asides = []string{KindPreAuth, KindPreAuthSite, KindAuthFailure, KindStream, KindFrame}
+// asides are the kinds of calls that a surface makes beside the call for the work itself, and
+// requests of MCP that are not counted unless a rule names them.
+var asides = []string{KindPreAuth, KindPreAuthSite, KindAuthFailure, KindStream, KindFrame, KindMethod}
 
 // aboutWork excludes the asides from a rule that names no kind: a request shall take one
 // unit of it, not another for each phase that it goes through.

@@ -10,6 +10,7 @@ import (
 
 // store refuses a store that is not told what it needs.
 func (k *compiler) store() {
+	k.storeFile()
 	s := &k.c.Store
 	switch file := s.Backend == "file"; {
 	case file && s.File == nil:
@@ -30,6 +31,7 @@ func (k *compiler) store() {
 	if s.Hazelcast != nil {
 		k.hazelcastStore(s.Hazelcast)
 	}
+	k.brokerRecords()
 }
 
 func (k *compiler) fileStore(f *FileStore) {

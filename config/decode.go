@@ -147,7 +147,7 @@ func (d *decoder) secret(n *node, v reflect.Value, f fieldInfo, key string) {
 		d.fail(n, key, CodeType, "must be text, not %s", n.kind)
 		return
 	}
-	set := func(s string) { v.Set(reflect.ValueOf(Secret{s})) }
+	set := func(s string) { v.Set(reflect.ValueOf(Secret{text: s})) }
 	name, isEnv := strings.CutPrefix(n.text, "${")
 	path, isFile := strings.CutPrefix(n.text, "file:")
 	switch {
@@ -170,7 +170,7 @@ func (d *decoder) secret(n *node, v reflect.Value, f fieldInfo, key string) {
 			d.fail(n, key, CodeSecret, "%s is empty", path)
 		}
 	case f.secret == "may" && !strings.Contains(n.text, "${") && !hasPassword(n.text):
-		set(n.text)
+		v.Set(reflect.ValueOf(Secret{n.text, true}))
 	default:
 		d.fail(n, key, CodeSecret, "a secret must not stand in the file; write ${NAME} for an environment variable or file:PATH")
 	}

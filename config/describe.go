@@ -142,6 +142,9 @@ func (Cost) shorthand() string         { return "calls" }
 func (MCPPath) shorthand() string      { return "path" }
 func (Share) shorthand() string        { return "n" }
 func (Mapping) shorthand() string      { return "to" }
+func (SlotResource) shorthand() string { return "path" }
+func (NamedSecret) shorthand() string  { return "value" }
+func (MCPTimeout) shorthand() string   { return "requestTimeoutMs" }
 func (RoleTier) shorthand() string     { return "tier" }
 func (Headers) shorthand() string      { return "families" }
 

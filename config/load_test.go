@@ -229,50 +229,6 @@ func TestProseNumbers(t *testing.T) {
 	}
 }
 
-func TestBrokerBlock(t *testing.T) {
-	c, problems := Load([]string{"../examples/broker.json"}, Options{})
-	if err := problems.Err(); err != nil {
-		t.Fatal(err)
-	}
-	t.Run("C-3 C-12 C-13 the block beside auth and providers", func(t *testing.T) {
-		l := c.MCP.Limits
-		if l.MaxRecords != 10_000 || l.RetentionMs != 600_000 || l.StaleLock != "pid-check" || l.OnRulesChange != "migrate" || len(l.Rules) != 5 {
-			t.Errorf("%+v", l)
-		}
-		if c.MCP.Providers[0].SecretEnv != "SCADA_SECRET" || c.MCP.Auth.ProviderToolCapabilities[0].Tools[1].To != "scada.control" {
-			t.Errorf("%+v", c.MCP)
-		}
-	})
-	t.Run("C-14 storeFile is relative to the file", func(t *testing.T) {
-		if got := c.MCP.Limits.StoreFile; got != filepath.FromSlash("../examples/broker-limits.json") {
-			t.Errorf("%q", got)
-		}
-	})
-	t.Run("C-24 windows, not buckets; starts may be forgotten", func(t *testing.T) {
-		if got := algorithms(rule(t, c, "global-call-rate")); !reflect.DeepEqual(got, []limit.Limit{limit.Slots(8)}) {
-			t.Errorf("%v", got)
-		}
-		starts := rule(t, c, "global-call-rate:rate")
-		if got := algorithms(starts); got[0] != limit.Window(30, limit.Second) || !starts.Volatile {
-			t.Errorf("%v, volatile %v", got, starts.Volatile)
-		}
-		if calls := rule(t, c, "calls-per-user"); calls.Volatile || calls.GroupBy[0] != sluice.Subject {
-			t.Errorf("%+v", calls)
-		}
-	})
-	t.Run("C-47 release frees, hold is the default", func(t *testing.T) {
-		if rule(t, c, "global-call-rate").OnTimeout != sluice.Free || rule(t, c, "calls-per-user").OnTimeout != sluice.Hold {
-			t.Error("onTimeout")
-		}
-	})
-	t.Run("D13 a budget is kept and counts its unit", func(t *testing.T) {
-		r := rule(t, c, "lan-operations:budget")
-		if r.Settle != sluice.Keep || r.Limits[0].Unit != "network-operation" || !reflect.DeepEqual(r.Match.Is[sluice.Kind], []string{"operation"}) {
-			t.Errorf("%+v", r)
-		}
-	})
-}
-
 func TestSources(t *testing.T) {
 	c, problems := Load([]string{"../examples/sources.yaml"}, Options{})
 	if err := problems.Err(); err != nil {

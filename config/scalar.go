@@ -170,7 +170,10 @@ func (*Prefix) pattern() string { return `^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$` }
 
 // A Secret is text that must not be printed. Its String and its other forms hide it;
 // Reveal returns it.
-type Secret struct{ text string }
+type Secret struct {
+	text  string
+	clear bool // it stands in the file itself
+}
 
 // Reveal returns the text. It never belongs in a log, a key or an error.
 func (s Secret) Reveal() string { return s.text }

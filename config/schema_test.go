@@ -65,7 +65,7 @@ func TestSchemaAcceptsExamples(t *testing.T) {
 func goodFiles(t *testing.T) []string {
 	t.Helper()
 	var out []string
-	for _, glob := range []string{"../examples/*.yaml", "../examples/broker.json", "testdata/*.good.yaml"} {
+	for _, glob := range []string{"../examples/*.yaml", "../examples/broker/*.json", "../examples/broker/*.yaml", "testdata/*.good.yaml"} {
 		files, err := filepath.Glob(glob)
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %d files, %v", glob, len(files), err)

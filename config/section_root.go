@@ -95,6 +95,10 @@ type Store struct {
 type MemoryStore struct {
 	// The most keys that are counted one by one; newer ones share counters. Absent is the store's own bound.
 	MaxKeys *int64 `key:"maxKeys" min:"1024"`
+	// The most calls with an ID that are remembered. Absent is the store's own bound.
+	MaxRecords *int64 `key:"maxRecords" min:"1"`
+	// How long a call with an ID is remembered after its end.
+	Retention time.Duration `key:"retention" default:"1h" min:"1s"`
 }
 
 // FileStore is the store that survives a crash.

@@ -50,9 +50,12 @@ func openStore(s *config.Store, log *slog.Logger) (books, error) {
 }
 
 func openMemory(s *config.Store, _ *slog.Logger) (books, error) {
-	var o memory.Options
+	o := memory.Options{Retention: s.Memory.Retention}
 	if s.Memory.MaxKeys != nil {
 		o.MaxCells = int(*s.Memory.MaxKeys)
+	}
+	if s.Memory.MaxRecords != nil {
+		o.MaxGrants = int(*s.Memory.MaxRecords)
 	}
 	store := memory.New(o)
 	return books{Store: store, stats: func() admin.Stats { return memoryStats("in-memory", store.Stats()) }}, nil
