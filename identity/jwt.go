@@ -49,6 +49,15 @@ type Issuer struct {
 	RoleTiers []RoleTier
 	// TenantClaim names the claim that holds the tenant. Empty is none.
 	TenantClaim string
+	// GroupClaims, ClientClaim and ServiceClaims name claims that give further subjects,
+	// "group:…", "client:…" and "service:…", for a surface that permits by subject. Each
+	// claim is a text or a list of texts; if one is anything else, the token is worth
+	// nothing ([ErrClaims]). If all three are empty there are no further subjects, and
+	// SubjectClaim has to be there. Otherwise SubjectClaim may be a list too, and a token
+	// without it is known by its first service, or else by its client.
+	GroupClaims   []string
+	ClientClaim   string
+	ServiceClaims []string
 }
 
 // A RoleTier says that callers with a role are of a tier.
@@ -195,11 +204,10 @@ func classify(err error) (as error, lasting bool) {
 
 // principal reads a caller from verified claims.
 func (i *issuer) principal(r *Resolver, claims jwt.MapClaims) (Principal, error) {
-	sub := claimText(claims, i.SubjectClaim)
-	if sub == "" || len(sub) > 1024 {
-		return Principal{}, ErrMalformed
+	p, err := i.caller(r, claims)
+	if err != nil {
+		return Principal{}, err
 	}
-	p := Principal{Subject: i.subject(r, sub)}
 	if i.TenantClaim != "" {
 		p.Tenant = tenantText(claimText(claims, i.TenantClaim))
 	}
@@ -217,6 +225,22 @@ func (i *issuer) principal(r *Resolver, claims jwt.MapClaims) (Principal, error)
 		}
 	}
 	return p, nil
+}
+
+// maxSubject is the most bytes of a subject as a token has it.
+const maxSubject = 1024
+
+// caller reads who a token is about.
+func (i *issuer) caller(r *Resolver, claims jwt.MapClaims) (p Principal, err error) {
+	if i.mapsSubjects() {
+		p.Subject, p.Subjects, err = i.subjects(r, claims)
+		return p, err
+	}
+	sub := claimText(claims, i.SubjectClaim)
+	if sub == "" || len(sub) > maxSubject {
+		return p, ErrMalformed
+	}
+	return Principal{Subject: i.subject(r, sub)}, nil
 }
 
 // subject is stable over token refreshes: it hangs on issuer and "sub" alone. A sub

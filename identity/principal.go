@@ -27,6 +27,10 @@ type Principal struct {
 	// Groups are further subjects that rules may match and never group by, such as
 	// "role:admin".
 	Groups []string
+	// Subjects are all subjects that a token gives, Subject among them, sorted: "client:",
+	// "group:", "service:" and "user:" with a name. nil unless the token's [Issuer] names
+	// claims for them.
+	Subjects []string
 	// Label is a name for people, as the key file gives it. It decides nothing.
 	Label string
 }
@@ -46,6 +50,7 @@ var (
 	ErrCritical   = errors.New("identity: the token has a critical header that is not understood")
 	ErrAudience   = errors.New("identity: the token is meant for another audience")
 	ErrSignature  = errors.New("identity: the token's signature does not verify")
+	ErrClaims     = errors.New("identity: a claim that gives subjects is neither a text nor a list of texts, or too long")
 	ErrRepeated   = errors.New("identity: the token has failed before")
 )
 
@@ -69,6 +74,7 @@ var kinds = map[error]string{
 	ErrUnknownKey: "unknown_key", ErrDisabled: "disabled", ErrExpired: "expired", ErrNotYet: "not_yet", ErrMalformed: "malformed",
 	ErrTooLong: "too_long", ErrAmbiguous: "ambiguous", ErrIssuer: "issuer", ErrAlgorithm: "algorithm", ErrCritical: "critical",
 	ErrAudience: "audience", ErrSignature: "signature", ErrRepeated: "repeated",
+	ErrClaims: "claims",
 }
 
 // Failure returns Err as a metric spells it: a word of a small set, empty if nothing
