@@ -146,7 +146,11 @@ func (a Admission) Abandon() {
 // Settling again with the same figures returns nil and changes nothing; with others it
 // returns [ErrSettled]. After an error of the store it is unknown whether it has settled:
 // only for a call with an ID is it safe to say the same again.
-func (a Admission) Settle(ctx context.Context, used Cost) error {
+func (a Admission) Settle(ctx context.Context, used Cost) error { return a.SettleAs(ctx, used, 0) }
+
+// SettleAs is Settle with a word of the caller's about how the work ended, which is kept
+// with the figures: the same figures with another outcome are [ErrSettled]. Settle says 0.
+func (a Admission) SettleAs(ctx context.Context, used Cost, outcome uint8) error {
 	d := a.lock()
 	if d == nil {
 		return ErrReleased
@@ -157,26 +161,30 @@ func (a Admission) Settle(ctx context.Context, used Cost) error {
 	if err != nil {
 		return err
 	}
-	if len(d.settled) > 0 {
-		if slices.Equal(d.settled, figures) {
+	if d.settled {
+		if d.outcome == outcome && slices.Equal(d.used, figures) {
 			return nil
 		}
 		return ErrSettled
 	}
-	if len(figures) == 0 || d.degraded && !d.local {
-		return nil // nothing was taken
+	if d.booked() {
+		status, err := d.give(ctx, ledger.Command{Op: ledger.Settle, Used: figures, Outcome: outcome})
+		switch {
+		case err != nil:
+			return err
+		case status == ledger.Conflict:
+			return ErrSettled
+		case status == ledger.Unknown:
+			return ErrUnknown
+		}
 	}
-	status, err := d.give(ctx, ledger.Command{Op: ledger.Settle, Used: figures})
-	switch {
-	case err != nil:
-		return err
-	case status == ledger.Conflict:
-		return ErrSettled
-	case status == ledger.Unknown:
-		return ErrUnknown
-	}
-	d.settled = append(d.settled[:0], figures...)
+	d.settled, d.used, d.outcome = true, append(d.used[:0], figures...), outcome
 	return nil
+}
+
+// booked reports whether a store knows of the grant.
+func (d *Decision) booked() bool {
+	return (len(d.steps) > 0 || !d.id.Zero()) && (!d.degraded || d.local)
 }
 
 // figures is what each step really used; -1 is as taken.

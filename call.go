@@ -18,6 +18,12 @@
 // imports the standard library alone.
 package sluice
 
+import (
+	"time"
+
+	"github.com/sluicegate/sluice/ledger"
+)
+
 // A Dimension is a property of a call that rules match on and group by.
 type Dimension uint8
 
@@ -159,7 +165,28 @@ type Call struct {
 	// answered: ask again, or Resume. Empty is a call that is never repeated. It may hold
 	// any bytes.
 	ID string
+	// WhileHeld has the ID remembered only while the admission holds slots: a call that
+	// takes none is admitted as if it had no ID, and one that does is forgotten with its
+	// last slot, at the release or when [Free] or MaxHold gives that back. It is for calls
+	// that are many, each with an ID of its own, of which nothing is worth knowing when they
+	// have ended; such an ID is not used again.
+	WhileHeld bool
+	// Expires is for how long the admission is good for work to begin; see [Admission.Left].
+	// What was taken stays taken after that, and is settled as ever while it is remembered:
+	// for the store's retention and the longest window that it took from. Nobody has to
+	// release it. Zero is for ever. It needs an ID: without one, with WhileHeld, if it is
+	// negative, or if a rule wants slots, which somebody has to give back, the call is
+	// refused as invalid. Slots of shadow rules are not taken.
+	Expires time.Duration
+	// Note is kept with the ID and given back by [Admission.Note] and
+	// [Controller.Records]. What it says is the caller's business: it is no part of what
+	// makes calls the same, and stores keep it as it is, in clear. A call with more than
+	// MaxNote bytes is refused as invalid. Without an ID nothing keeps it.
+	Note []byte
 }
+
+// MaxNote is how many bytes a [Call.Note] may have.
+const MaxNote = ledger.MaxNote
 
 // Get returns the call's value of d, empty if it has none.
 func (c *Call) Get(d Dimension) string {

@@ -209,9 +209,6 @@ func (c *Controller) begin(ctx context.Context, call *Call, d *Decision) (bool, 
 		}
 		return false, context.Cause(ctx)
 	}
-	if call.ID != "" || !d.id.Zero() {
-		d.id, d.call = c.hash.id(call.ID), c.hash.call(call)
-	}
 	return c.decide(ctx, call, d, c.room.tickets.Load()+1, nil)
 }
 
@@ -220,7 +217,10 @@ func (c *Controller) begin(ctx context.Context, call *Call, d *Decision) (bool, 
 func (c *Controller) decide(ctx context.Context, call *Call, d *Decision, ticket uint64, turns []*waitLine) (bool, error) {
 	p := c.policy.Load()
 	d.reset(c, p)
-	if !d.plan(p, call) {
+	if (call.ID != "" || call.Expires != 0 || d.named) && !d.name(call) {
+		return false, nil
+	}
+	if !d.plan(p, call) || d.named && !d.record(call) {
 		return false, nil
 	}
 	if p.waits {
@@ -263,7 +263,7 @@ func (c *Controller) Resume(ctx context.Context, id string) (Admission, error) {
 	}
 	d, p := new(Decision), c.policy.Load()
 	d.reset(c, p)
-	d.id = c.hash.id(id)
+	d.id, d.named, d.memo.sent = c.hash.id(id), true, time.Now()
 	d.cmd[0] = ledger.Command{Op: ledger.Find, ID: d.id}
 	if err := c.store.Apply(ctx, d.cmd[:], d.res[:]); err != nil {
 		return Admission{}, err

@@ -31,7 +31,9 @@ type Decision struct {
 	res     [1]ledger.Result
 	id      ledger.ID
 	call    uint64 // fingerprint of a call with an ID
-	calls   int64  // that the call costs, before weights
+	named   bool   // the last call had an ID: what is about it is to be looked after
+	memo    memo
+	calls   int64 // that the call costs, before weights
 	refusal Refusal
 	levels  []Level
 	event   Event
@@ -62,7 +64,9 @@ type Decision struct {
 	taken      bool       // something was taken and has not been released
 	holding    bool       // the store must be told of the release
 	at         limit.Micros
-	settled    []int64
+	settled    bool    // to used, with this outcome
+	used       []int64 // by step; see figures
+	outcome    uint8
 	timer      *time.Timer // of MaxHold
 
 	matchedArr [4]match
@@ -218,6 +222,9 @@ func (d *Decision) apply(ctx context.Context, op ledger.Op) (bool, error) {
 	cmd, res := &d.cmd[0], &d.res[0]
 	cmd.Op, cmd.ID, cmd.Call, cmd.Steps, cmd.Levels, cmd.Watch = op, d.id, d.call, d.steps, d.WantLevels, d.watch
 	cmd.Calls = d.calls
+	if d.named {
+		d.memo.tell(cmd)
+	}
 	if err := d.books().Apply(ctx, d.cmd[:], d.res[:]); err != nil {
 		return d.storeFailed(ctx, op, err)
 	}
@@ -256,7 +263,7 @@ func (d *Decision) apply(ctx context.Context, op ledger.Op) (bool, error) {
 // grant notes that the steps were taken at time at.
 func (d *Decision) grant(at limit.Micros) {
 	d.at, d.taken, d.holding = at, true, !d.id.Zero()
-	d.settled = d.settled[:0]
+	d.settled = false
 	for i := 0; d.policy.holds && i < len(d.matched); i++ {
 		d.holding = d.holding || d.matched[i].rule.holds
 	}
@@ -274,6 +281,8 @@ func (d *Decision) adopt(res *ledger.Result) {
 	}
 	d.grant(res.At)
 	d.taken, d.holding, d.replayed = !res.Released, !res.Released, true
+	d.settled, d.used, d.outcome = res.Settled, append(d.used[:0], res.Used...), res.Outcome
+	d.memo.adopt(res)
 	res.Outcomes, res.Levels = res.Outcomes[:0], res.Levels[:0]
 	d.policy = nil // the steps are the record's, not the policy's; see addStep
 }

@@ -33,6 +33,16 @@ func (a Admission) Holds() []string {
 	return rules
 }
 
+// held is how many steps have slots to give back, whoever says when.
+func (d *Decision) held() (n int) {
+	for i := range d.steps {
+		if d.steps[i].Limit.OnRelease() && d.steps[i].N > 0 {
+			n++
+		}
+	}
+	return n
+}
+
 // startMaxHold arms the timer that frees slots whose holder keeps them too long.
 func (d *Decision) startMaxHold() {
 	generation, start := d.generation.Load(), time.Now()
@@ -88,6 +98,10 @@ func (d *Decision) giveSlots(free func(*rule) bool) {
 		}
 	}
 	if len(steps) == 0 {
+		return
+	}
+	if d.memo.whileHeld && len(steps) == d.held() {
+		d.release()
 		return
 	}
 	cmds, res := [1]ledger.Command{{Op: ledger.Free, ID: d.id, Steps: steps, At: d.at}}, [1]ledger.Result{}

@@ -24,7 +24,7 @@ const (
 	ReasonTooLarge            // the call takes more than the limit can ever admit
 	ReasonDenied              // the limit is zero
 	ReasonMissing             // the call lacks a dimension that the rule insists on
-	ReasonInvalid             // a cost is negative, or an ID was used for another call
+	ReasonInvalid             // a cost is negative, an ID was used for another call, or Expires or Note cannot be
 	ReasonStore               // the store failed and the rule fails closed
 	ReasonFull                // a bound of the store itself is reached
 )

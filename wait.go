@@ -286,7 +286,7 @@ func (d *Decision) void() {
 		d.timer.Stop()
 		d.timer = nil
 	}
-	if len(d.steps) > 0 && (!d.degraded || d.local) {
+	if d.booked() {
 		d.giveAll(ledger.Void)
 	}
 }

@@ -13,16 +13,21 @@ import (
 //
 //	open ──settle──▶ settled ──release──▶ released ──retention──▶ forgotten
 //	  └──────────────release─────────────────┘
+//
+// With WhileHeld a release forgets it.
 type Record struct {
-	At       limit.Micros // when the steps were taken
-	Ended    limit.Micros // when it was released
-	Call     uint64       // Command.Call of the Take
-	Calls    int64        // Command.Calls of the Take
-	Expires  limit.Micros // when it is no longer good for work to begin; zero is never
-	Steps    []Step
-	Used     []int64 // what it was settled to
-	Settled  bool
-	Released bool
+	At        limit.Micros // when the steps were taken
+	Ended     limit.Micros // when it was released
+	Call      uint64       // Command.Call of the Take
+	Calls     int64        // Command.Calls of the Take
+	Expires   limit.Micros // when it is no longer good for work to begin; zero is never
+	Steps     []Step
+	Used      []int64 // what it was settled to
+	Note      []byte  // Command.Note of the Take
+	Settled   bool
+	Released  bool
+	WhileHeld bool  // Command.WhileHeld of the Take
+	Outcome   uint8 // Command.Outcome of the settlement
 }
 
 // Leaves returns when the record of a grant that expires may be forgotten though nobody
@@ -46,13 +51,20 @@ func (r *Record) Leaves(retention limit.Micros) (at limit.Micros, ok bool) {
 }
 
 // Record is what is to be remembered of cmd, a Take that was carried out at a time. Its
-// steps are cmd's own.
+// steps and its note are cmd's own.
 func (cmd *Command) Record(at limit.Micros) Record {
-	r := Record{At: at, Call: cmd.Call, Calls: cmd.Calls, Steps: cmd.Steps}
+	r := Record{At: at, Call: cmd.Call, Calls: cmd.Calls, Steps: cmd.Steps, Note: cmd.Note, WhileHeld: cmd.WhileHeld}
 	if cmd.Expires > 0 {
 		r.Expires = at + min(cmd.Expires, math.MaxInt64-at)
 	}
 	return r
+}
+
+// An Remembered is a record as a store lists it.
+type Remembered struct {
+	ID ID
+	Record
+	Now limit.Micros // the store's time when it was looked at
 }
 
 // Grants are the records of one set of books. Released grants are forgotten after a
@@ -140,7 +152,7 @@ func (g *Grants) Begin(cmd *Command, res *Result) (steps []Step, done bool) {
 		return nil, true
 	case cmd.Op == Settle && r.Settled:
 		res.Status = Replayed
-		if !slices.Equal(r.Used, cmd.Used) {
+		if r.Outcome != cmd.Outcome || !slices.Equal(r.Used, cmd.Used) {
 			res.Status = Conflict
 		}
 		return nil, true
@@ -215,11 +227,11 @@ func (g *Grants) End(cmd *Command, res *Result) {
 	switch cmd.Op {
 	case Take:
 		taken := cmd.Record(res.At)
-		taken.Steps = slices.Clone(taken.Steps)
+		taken.Steps, taken.Note = slices.Clone(taken.Steps), slices.Clone(taken.Note)
 		g.Put(cmd.ID, taken)
 		return
 	case Settle:
-		r.Settled, r.Used = true, slices.Clone(cmd.Used)
+		r.Settled, r.Used, r.Outcome = true, slices.Clone(cmd.Used), cmd.Outcome
 	case Free:
 		for i := range r.Steps {
 			if s := &r.Steps[i]; s.Limit.OnRelease() && names(cmd.Steps, s.Key) {
@@ -232,7 +244,11 @@ func (g *Grants) End(cmd *Command, res *Result) {
 	case Release:
 		r.Released, r.Ended = true, res.At
 		g.open--
-		g.ended = append(g.ended, ended{cmd.ID, res.At})
+		if r.WhileHeld {
+			delete(g.byID, cmd.ID)
+		} else {
+			g.ended = append(g.ended, ended{cmd.ID, res.At})
+		}
 	}
 	g.expect(cmd.ID)
 	r.describe(res) // the store may have changed the keys of the steps
@@ -307,9 +323,28 @@ func (g *Grants) Open() iter.Seq2[ID, Record] {
 	}
 }
 
+// Live reports whether people who look at the records want to see r: one that is not
+// released, or that expires.
+func (r *Record) Live() bool { return !r.Released || r.Expires > 0 }
+
+// Live yields the records that are [Record.Live] at a time, in no order. What they point
+// to is the books' own.
+func (g *Grants) Live(now limit.Micros) iter.Seq[Remembered] {
+	return func(yield func(Remembered) bool) {
+		g.forget(now)
+		for id, r := range g.byID {
+			if r.Live() && !yield(Remembered{ID: id, Record: *r, Now: now}) {
+				return
+			}
+		}
+	}
+}
+
 func (r *Record) describe(res *Result) {
 	res.Steps = append(res.Steps[:0], r.Steps...)
-	res.Settled, res.Released, res.Calls = r.Settled, r.Released, r.Calls
+	res.Used, res.Note = append(res.Used[:0], r.Used...), append(res.Note[:0], r.Note...)
+	res.Settled, res.Released, res.WhileHeld = r.Settled, r.Released, r.WhileHeld
+	res.Outcome, res.Calls = r.Outcome, r.Calls
 	if r.Expires > 0 {
 		res.Left = r.Expires - res.At
 	}

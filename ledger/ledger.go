@@ -114,6 +114,15 @@ type Command struct {
 	// good for work to begin. The books go on counting what was taken, and a settlement is
 	// taken as long as the record is remembered: see [Grants]. Zero is for ever.
 	Expires limit.Micros
+	// Note is kept in the record of a Take with an ID and told with it, at most MaxNote
+	// bytes. What it says is the caller's business. The books copy it.
+	Note []byte
+	// WhileHeld has the record of a Take with an ID forgotten when it is released, not a
+	// retention later. Such an ID is not used again: a store that may lose answers knows it
+	// for some minutes yet, and answers a Take that comes late with Replayed.
+	WhileHeld bool
+	// Outcome is a word about how the work ended, for Settle. The record keeps it.
+	Outcome uint8
 	// Delay is the length of a cooldown.
 	Delay limit.Micros
 	// Group and All say what Reset resets.
@@ -126,6 +135,9 @@ type Command struct {
 	// are given back until then. Others take no notice. Zero is nobody.
 	Watch limit.Micros
 }
+
+// MaxNote is how many bytes a Command.Note may have.
+const MaxNote = 1 << 10
 
 // A Status is how a Command ended.
 type Status uint8
@@ -154,12 +166,16 @@ type Result struct {
 	// Steps are those of the record, of which a replayed Take and any other command that
 	// names one are told. A Take that was carried out has changed its own.
 	Steps []Step
-	// Settled, Released, Calls and Left describe the record, for Find and for a replayed
-	// Take. Left is how long the grant is good for work to begin, from the time of this
-	// command on: zero or less when it has expired, [Forever] if it does not.
-	Settled, Released bool
-	Calls             int64
-	Left              limit.Micros
+	// What follows describes the record, for Find and for a replayed Take. Left is how long
+	// the grant is good for work to begin, from the time of this command on: zero or less
+	// when it has expired, [Forever] if it does not. Used and Outcome are what it was
+	// settled to.
+	Settled, Released, WhileHeld bool
+	Outcome                      uint8
+	Calls                        int64
+	Left                         limit.Micros
+	Used                         []int64
+	Note                         []byte
 	// Count is how many cells a Reset changed.
 	Count int
 }
@@ -171,8 +187,9 @@ const Forever limit.Micros = math.MaxInt64
 // Nothing of an earlier answer is left but the memory of its slices.
 func (r *Result) Start(now limit.Micros) {
 	r.Status, r.At, r.Count = Done, now, 0
-	r.Settled, r.Released, r.Calls, r.Left = false, false, 0, Forever
+	r.Settled, r.Released, r.WhileHeld, r.Outcome, r.Calls, r.Left = false, false, false, 0, 0, Forever
 	r.Outcomes, r.Levels, r.Steps = r.Outcomes[:0], r.Levels[:0], r.Steps[:0]
+	r.Used, r.Note = r.Used[:0], r.Note[:0]
 }
 
 // An Owner says whose cells those of a pool are.

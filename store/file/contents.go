@@ -37,7 +37,7 @@ func (s *state) replay(payload []byte) error {
 			s.replayWindow(r)
 		case tagGone:
 			delete(s.cells, r.key())
-		case tagGrant, tagRecord:
+		case tagGrant, tagTimed, tagRecord:
 			id := r.id()
 			s.grants[id] = r.grant(tag)
 		case tagForget:

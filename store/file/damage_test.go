@@ -97,7 +97,7 @@ func TestDamageStopsTheStart(t *testing.T) {
 		{"C-90 a bad checksum", func(b []byte) []byte { b[4200] ^= 1; return b }, "is damaged at byte"},
 		{"C-90 not a ledger", func(b []byte) []byte { return []byte(strings.Repeat("{}", 4096)) }, "does not begin as a sluice ledger"},
 		{"C-90 empty", func([]byte) []byte { return nil }, "ends before its first record"},
-		{"a newer version", func(b []byte) []byte { binary.LittleEndian.PutUint64(b[8:], 3); return b }, "format version 3"},
+		{"a newer version", func(b []byte) []byte { binary.LittleEndian.PutUint64(b[8:], 4); return b }, "format version 4"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := freshPath(t)

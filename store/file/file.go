@@ -186,6 +186,15 @@ func (s *Store) Scan(ctx context.Context, group uint64) iter.Seq2[ledger.Entry, 
 	return s.memory.Scan(ctx, group)
 }
 
+// Recorded implements sluice.Recorder.
+func (s *Store) Recorded() (n int, ok bool) { return s.memory.Recorded() }
+
+// Records implements sluice.Recorder. Takes whose callers still wait for the disk are among
+// them.
+func (s *Store) Records(ctx context.Context) iter.Seq2[ledger.Remembered, error] {
+	return s.memory.Records(ctx)
+}
+
 // Close writes what is still to be written, gives the lock back and makes further
 // commands fail with [ErrClosed]. It reports what could not be written.
 func (s *Store) Close() error {

@@ -54,9 +54,9 @@ const syncBytes = 256 << 10
 func (s *Store) renew() {
 	if s.putOff {
 		s.putOff = false
-		s.journal.base, s.journal.records = s.journal.confirmed.end, s.memory.Records()
+		s.journal.base, s.journal.records = s.journal.confirmed.end, s.recorded()
 	}
-	if s.next != nil || !s.journal.grown(s.memory.Records(), s.recordBytes) {
+	if s.next != nil || !s.journal.grown(s.recorded(), s.recordBytes) {
 		return
 	}
 	g, err := s.begin()
@@ -73,6 +73,12 @@ func (s *Store) renew() {
 	}()
 	s.next = g
 	s.fillMore(nil)
+}
+
+// recorded is how many grants are remembered.
+func (s *Store) recorded() int {
+	n, _ := s.memory.Recorded() // which memory always knows
+	return n
 }
 
 // filled is where a generation says how its last slice was written.
@@ -228,7 +234,7 @@ func (s *Store) install(g *generation) error {
 	if s.journal != nil {
 		s.journal.file.Close()
 	}
-	g.journal.base, g.journal.records = base, s.memory.Records()
+	g.journal.base, g.journal.records = base, s.recorded()
 	s.journal = g.journal
 	s.stats.generations.Add(1)
 	return nil

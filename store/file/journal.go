@@ -14,7 +14,7 @@ import (
 // The parts of a log; FORMAT.md draws them.
 const (
 	magic      = "sluicelg"
-	version    = 2
+	version    = 3
 	headSize   = 512
 	markAt     = 512
 	markSize   = 48

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"slices"
 
 	"github.com/sluicegate/sluice/ledger"
 	"github.com/sluicegate/sluice/limit"
@@ -17,12 +18,13 @@ const (
 	tagGrant  = 4 // a grant's whole record, as version 1 wrote it
 	tagForget = 5 // there is no such grant
 	tagOwners = 6 // the rules that cells belong to
-	tagRecord = 7 // a grant's whole record, since version 2
+	tagTimed  = 7 // a grant's whole record, as version 2 wrote it
+	tagRecord = 8 // a grant's whole record, since version 3
 )
 
 const (
-	flagSettled, flagReleased = 1, 2
-	flagKeep, flagVolatile    = 1, 2
+	flagSettled, flagReleased, flagWhileHeld = 1, 2, 4
+	flagKeep, flagVolatile                   = 1, 2
 )
 
 // A writer appends the parts of records.
@@ -96,7 +98,7 @@ func (w *writer) forget(id ledger.ID) {
 func (w *writer) grant(id ledger.ID, r *ledger.Record) {
 	w.byte(tagRecord)
 	w.id(id)
-	w.byte(bit(r.Settled, flagSettled) | bit(r.Released, flagReleased))
+	w.byte(bit(r.Settled, flagSettled) | bit(r.Released, flagReleased) | bit(r.WhileHeld, flagWhileHeld))
 	w.number(int64(r.At))
 	w.number(int64(r.Ended))
 	w.number(int64(r.Expires))
@@ -113,6 +115,9 @@ func (w *writer) grant(id ledger.ID, r *ledger.Record) {
 	for _, n := range r.Used {
 		w.number(n)
 	}
+	w.byte(r.Outcome)
+	w.number(int64(len(r.Note)))
+	*w = append(*w, r.Note...)
 }
 
 func (w *writer) ownersOf(list []ledger.Owner) {
@@ -199,10 +204,13 @@ func (r *reader) limit() limit.Limit {
 }
 
 // grant reads the record of a grant. Version 1 knew neither what it stands for nor when
-// it expires.
+// it expires, version 2 no note, no outcome, and none that is forgotten at its release.
 func (r *reader) grant(tag byte) ledger.Record {
 	flags := r.byte()
-	g := ledger.Record{Settled: flags&flagSettled != 0, Released: flags&flagReleased != 0, At: r.micros(), Ended: r.micros()}
+	g := ledger.Record{
+		Settled: flags&flagSettled != 0, Released: flags&flagReleased != 0, WhileHeld: flags&flagWhileHeld != 0,
+		At: r.micros(), Ended: r.micros(),
+	}
 	if tag == tagGrant {
 		g.Call = r.fixed()
 	} else {
@@ -216,6 +224,9 @@ func (r *reader) grant(tag byte) ledger.Record {
 	}
 	for range r.count() {
 		g.Used = append(g.Used, r.number())
+	}
+	if tag == tagRecord {
+		g.Outcome, g.Note = r.byte(), slices.Clone(r.take(r.count()))
 	}
 	return g
 }

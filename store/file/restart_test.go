@@ -6,10 +6,12 @@ import (
 	"math/rand/v2"
 	"os"
 	"reflect"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/ledger"
 	"github.com/sluicegate/sluice/limit"
 	"github.com/sluicegate/sluice/store/file"
@@ -269,4 +271,38 @@ func books(d *desk) map[ledger.Key]int64 {
 		left[e.Key] = e.Level.Left
 	}
 	return left
+}
+
+// TestCallsThatHoldNothing admits calls with IDs that are remembered while they hold slots
+// alone, and looks at what that costs the disk.
+func TestCallsThatHoldNothing(t *testing.T) {
+	of := func(kind string, l limit.Limit) sluice.Rule {
+		match := sluice.Match{Is: map[sluice.Dimension][]string{sluice.Kind: {kind}}}
+		return sluice.Rule{ID: kind, Match: match, Limits: []sluice.Limit{{Limit: l}}}
+	}
+	rate, slot := of("rate", limit.Window(1000, limit.Day)), of("slot", limit.Slots(10))
+	rate.Volatile = true
+	path := freshPath(t)
+	o := mustOffice(t, path, file.Options{MaxRecords: 2}, rate, slot)
+	writes := o.store.Stats().Writes
+	for i := range 100 {
+		call := sluice.Call{ID: strconv.Itoa(i), Kind: "rate", WhileHeld: true, Note: []byte("a note")}
+		if _, err := o.Admit(context.Background(), call); err != nil {
+			t.Fatalf("C-W1 call %d: %v", i, err)
+		}
+	}
+	if n := o.store.Stats().Writes - writes; n != 0 {
+		t.Errorf("C-85 %d writes, want none", n)
+	}
+	adm, err := o.Admit(context.Background(), sluice.Call{ID: "held", Kind: "slot", WhileHeld: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sum, err := file.Verify(path); err != nil || sum.Open != 1 {
+		t.Errorf("C-84 a call that holds a slot was confirmed and the log holds %+v, %v", sum, err)
+	}
+	adm.Release()
+	if n, _ := o.Recorded(); n != 0 {
+		t.Errorf("C-W2 %d records after its end", n)
+	}
 }

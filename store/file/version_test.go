@@ -3,6 +3,7 @@ package file_test
 import (
 	"bytes"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -44,11 +45,85 @@ func TestVersion1(t *testing.T) {
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if is, err := file.Verify(path); err != nil || is.Version != 2 || is.Open != 2 || is.Ended != 1 {
+	if is, err := file.Verify(path); err != nil || is.Version != 3 || is.Open != 2 || is.Ended != 1 {
 		t.Errorf("C-95 after the migration it holds %+v, %v", is, err)
 	}
 	if backup, err := os.ReadFile(path + ".bak"); err != nil || !bytes.Equal(backup, old) {
 		t.Errorf("the log of version 1 was not kept: %v", err)
+	}
+}
+
+// TestVersion2 opens a log that the program of format version 2 has written, of three grants:
+// one of 5 calls, good for a minute; one of 5 calls and a slot, settled to 4 calls; one of a
+// slot, released; and two rules.
+func TestVersion2(t *testing.T) {
+	old, err := os.ReadFile("testdata/version2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := freshPath(t)
+	if err := os.WriteFile(path, old, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	options := file.Options{KeySecret: []byte("the secret of version 2"), Retention: 9000 * 24 * time.Hour}
+	if was, err := file.Verify(path); err != nil || was.Version != 2 || was.Rules != 2 || was.Open != 2 || was.Ended != 1 {
+		t.Fatalf("C-95 it holds %+v, %v", was, err)
+	}
+	d := newDesk(t, path, options)
+	d.left(100-5-4, step(1, limit.Window(100, 9000*limit.Day), 5))
+	d.left(9, step(3, limit.Slots(10), 1)) // C-95 what is open holds its slot
+	for id, want := range map[uint64]ledger.Result{
+		1: {Calls: 2, Left: 0}, 2: {Calls: 3, Settled: true, Used: []int64{4, -1}, Left: ledger.Forever},
+		3: {Calls: 1, Released: true, Left: ledger.Forever},
+	} {
+		got := d.want(ledger.Done, named(id, find))
+		if got.Calls != want.Calls || got.Settled != want.Settled || got.Released != want.Released || !slices.Equal(got.Used, want.Used) ||
+			got.Outcome != 0 || got.WhileHeld || len(got.Note) != 0 || (got.Left == ledger.Forever) != (want.Left == ledger.Forever) {
+			t.Errorf("C-95 grant %d is %+v", id, got)
+		}
+	}
+	d.want(ledger.Replayed, named(2, settle(4, -1)))
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if is, err := file.Verify(path); err != nil || is.Version != 3 || is.Open != 2 || is.Ended != 1 {
+		t.Errorf("C-95 after the migration it holds %+v, %v", is, err)
+	}
+}
+
+// TestNotesSurvive is C-68, C-76 and C-88 for what a record says besides what was taken.
+func TestNotesSurvive(t *testing.T) {
+	path, options := freshPath(t), file.Options{Retention: time.Hour}
+	d := newDesk(t, path, options)
+	held, budget := step(1, limit.Slots(5), 1), step(2, limit.Window(100, limit.Day), 20)
+	hold := named(1, take(held))
+	hold.Note, hold.WhileHeld = []byte("one\x00"), true
+	d.want(ledger.Done, hold)
+	reserve := named(2, take(budget))
+	reserve.Note, reserve.Expires = []byte("two"), limit.Minute
+	d.want(ledger.Done, reserve)
+	settlement := named(2, settle(5))
+	settlement.Outcome = 200
+	d.want(ledger.Done, settlement)
+	d = d.again(path, options)
+	if res := d.want(ledger.Replayed, hold); string(res.Note) != "one\x00" || !res.WhileHeld || res.Outcome != 0 || res.Left != ledger.Forever {
+		t.Errorf("C-88 after a restart %+v", res)
+	}
+	if res := d.want(ledger.Replayed, reserve); string(res.Note) != "two" || !res.Settled || res.Outcome != 200 || !slices.Equal(res.Used, []int64{5}) {
+		t.Errorf("C-70 after a restart %+v", res)
+	}
+	d.want(ledger.Replayed, settlement)
+	settlement.Outcome = 0
+	d.want(ledger.Conflict, settlement)
+	d.want(ledger.Done, named(1, release))
+	if n, _ := d.Recorded(); n != 1 {
+		t.Errorf("C-W2 %d records after the release, want that of the reservation", n)
+	}
+	d = d.again(path, options)
+	d.want(ledger.Unknown, named(1, find))
+	d.left(5, held)
+	if sum, err := file.Verify(path); err != nil || sum.Open != 1 || sum.Ended != 0 {
+		t.Errorf("C-W2 the log holds %+v, %v", sum, err)
 	}
 }
 

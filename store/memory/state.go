@@ -1,6 +1,8 @@
 package memory
 
 import (
+	"context"
+	"iter"
 	"slices"
 
 	"github.com/sluicegate/sluice/ledger"
@@ -101,11 +103,52 @@ func (s *Store) RestoreRecord(id ledger.ID, r ledger.Record) {
 	s.grants.Put(id, r)
 }
 
-// Records returns how many admissions with an ID are remembered.
-func (s *Store) Records() int {
+// Recorded implements sluice.Recorder.
+func (s *Store) Recorded() (n int, ok bool) {
 	s.grantsMu.Lock()
 	defer s.grantsMu.Unlock()
-	return s.grants.Len()
+	return s.grants.Len(), true
+}
+
+// Records implements sluice.Recorder. Decisions with an ID wait for a few records at a time.
+func (s *Store) Records(context.Context) iter.Seq2[ledger.Remembered, error] {
+	return func(yield func(ledger.Remembered, error) bool) {
+		for ids := range slices.Chunk(s.liveIDs(), recordPortion) {
+			for _, r := range s.copies(ids) {
+				if !yield(r, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// recordPortion is how many records are copied while decisions wait, some 100 µs.
+const recordPortion = 256
+
+func (s *Store) liveIDs() (ids []ledger.ID) {
+	s.grantsMu.Lock()
+	defer s.grantsMu.Unlock()
+	for r := range s.grants.Live(s.now()) {
+		ids = append(ids, r.ID)
+	}
+	return ids
+}
+
+// copies returns copies of the records of ids that are still there.
+func (s *Store) copies(ids []ledger.ID) []ledger.Remembered {
+	s.grantsMu.Lock()
+	defer s.grantsMu.Unlock()
+	list := make([]ledger.Remembered, 0, len(ids))
+	for _, id := range ids {
+		r, ok := s.grants.Get(id)
+		if !ok || !r.Live() {
+			continue
+		}
+		r.Steps, r.Used, r.Note = slices.Clone(r.Steps), slices.Clone(r.Used), slices.Clone(r.Note)
+		list = append(list, ledger.Remembered{ID: id, Record: r, Now: s.now()})
+	}
+	return list
 }
 
 // OpenRecords returns copies of the records that have not been released.
