@@ -21,7 +21,7 @@ const (
 	KindLLM         = "llm"          // a call of a language model, once for its tenant
 	KindLLMAttempt  = "llm-attempt"  // the same as it is sent to a provider
 	KindTool        = "tool"         // a tools/call of MCP
-	KindMethod      = "mcp-method"   // another request of MCP that a provider answers; Method says which
+	KindMethod      = "method"       // another request of MCP, where a rule names methods
 	KindOperation   = "operation"    // a reservation of native work
 	KindMessage     = "message"      // a chat message; Capability is inbound or outbound
 	KindSource      = "source"       // a call of a data source; Provider is its group

@@ -142,12 +142,12 @@ func (k *compiler) mcpErrors(e *MCPErrors) {
 			continue
 		}
 		switch n := **c.code; {
+		case n == 0:
+			k.problem(c.code, CodeValue, "0 is no error; take another code")
 		case n >= -32768 && n <= -32600:
 			k.problem(c.code, CodeConflict, "%d means a broken message in JSON-RPC; take another code", n)
-		case c.modern && n >= -32022 && n <= -32020:
-			k.problem(c.code, CodeConflict, "%d means something else from revision 2026-07-28 on; take another code", n)
-		case c.modern && n >= -32099 && n < -32022:
-			k.problem(c.code, WarnMissing, "%d is kept for the protocol itself from revision 2026-07-28 on; without the key it is 429", n)
+		case c.modern && n >= -32099 && n <= -32020:
+			k.problem(c.code, CodeConflict, "%d is kept for the protocol itself from revision 2026-07-28 on; take another code, such as 429", n)
 		}
 	}
 }

@@ -31,6 +31,7 @@ func (k *compiler) authorization(m *MCP) {
 	}
 	k.paths(m.Auth)
 	k.grants(m.Auth)
+	k.resourceLimits(m.Auth.ResourceLimits)
 	for i := range m.Auth.ProtectedSlots {
 		s := &m.Auth.ProtectedSlots[i]
 		for _, id := range []*string{&s.DeclaredBy, &s.PublishedBy} {

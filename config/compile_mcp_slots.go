@@ -166,7 +166,7 @@ func (k *compiler) oauth(m *MCP) {
 	for i := range k.c.Identity.JWT {
 		j := &k.c.Identity.JWT[i]
 		issuers = append(issuers, j.Issuer)
-		if !slices.ContainsFunc(j.Audience, func(a string) bool { return sameURL(a, o.Resource) }) {
+		if !slices.ContainsFunc(j.Audience, func(a string) bool { return a == o.Resource || strings.HasPrefix(a, o.Resource+"/") }) {
 			k.problem(&j.Audience, CodeRequired, "does not name %s, so that tokens which are meant for others would be good at the broker", o.Resource)
 		}
 	}

@@ -143,6 +143,7 @@ func (MCPPath) shorthand() string      { return "path" }
 func (Share) shorthand() string        { return "n" }
 func (Mapping) shorthand() string      { return "to" }
 func (SlotResource) shorthand() string { return "path" }
+func (Expression) shorthand() string   { return "expression" }
 func (NamedSecret) shorthand() string  { return "value" }
 func (MCPTimeout) shorthand() string   { return "requestTimeoutMs" }
 func (RoleTier) shorthand() string     { return "tier" }

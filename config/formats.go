@@ -39,6 +39,7 @@ var formats = map[string]func(string) (Code, error){
 	"resource":      checkResource,
 	"resource-path": checkResourcePath,
 	"selector":      checkSelector,
+	"site":          word(CodeValue, `^https?://[A-Za-z0-9.\[\]:-]+$`, `an address without a path, such as "https://mcp.example.com"`),
 	"slot":          checkSlot,
 	"subject":       word(CodeValue, `^(user|group|client|service):[^\x00-\x1f\x7f]+$|^anonymous$`, "a subject; write user:, group:, client: or service: and a name"),
 	"tool-prefix":   word(CodeValue, `^[A-Za-z0-9_.-]{0,64}$`, "a beginning of a tool's name: letters, digits and _.-"),

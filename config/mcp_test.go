@@ -285,8 +285,8 @@ func TestBrokerDefaults(t *testing.T) {
 	m := load(t, map[string]string{"a.yaml": "mcp: {audit: {file: a.log}}"}).MCP
 	want := MCP{ProviderRequestTimeoutMs: 60_000, Takeover: "liveness", Aggregate: MCPAggregate{MaxNameLength: 64, ListTimeoutMs: 5000},
 		Subjects: MCPSubjects{User: []string{"sub"}, Group: []string{"groups", "roles"}, Client: []string{"client_id"}},
-		Sessions: MCPSessions{MaxSessions: 10_000, PerSubject: 100, IdleMs: 1_800_000}, Audit: &MCPAudit{File: "a.log", MaxBytes: 64 << 20, Keep: 5},
-		ShutdownGraceMs: 10_000, ProviderKeepAliveMs: 20_000}
+		Sessions: MCPSessions{MaxSessions: 10_000, PerSubject: 256, StartsPerMinute: 600, IdleMs: 1_800_000, MaxAgeMs: 86_400_000}, Audit: &MCPAudit{File: "a.log", MaxBytes: 64 << 20, Keep: 5},
+		MaxFrameBytes: 4 << 20, CacheBytes: 64 << 20, ShutdownGraceMs: 10_000, ProviderKeepAliveMs: 20_000}
 	if !reflect.DeepEqual(*m, want) {
 		t.Errorf("M-017 M-048 M-064: %+v", m)
 	}
@@ -329,6 +329,19 @@ func TestBrokerBooks(t *testing.T) {
 	})
 }
 
+func TestResourceLimits(t *testing.T) {
+	c := load(t, map[string]string{"a.yaml": `
+auth:
+  resourceLimits:
+    - {id: pumps, pattern: "/site/{unit}/pump", where: {unit: "u[0-9]+"}, limits: {minValue: 0, maxValue: 1500.5, allowedValues: [1, on, null], destinations: [plc]}}
+`})
+	l := c.MCP.Auth.ResourceLimits[0]
+	if l.Where[0] != (Expression{"unit", "u[0-9]+"}) || l.Limits.MinValue.Value != int64(0) || l.Limits.MaxValue.Value != 1500.5 ||
+		!reflect.DeepEqual(l.Limits.AllowedValues.Value, []any{int64(1), "on", nil}) || l.Limits.Destinations[0] != "plc" {
+		t.Errorf("C-W26: %+v", l)
+	}
+}
+
 func TestQuickStart(t *testing.T) {
 	c := loadExample(t, "quickstart.yaml")
 	if len(c.MCP.Slots) != 1 || len(c.MCP.Providers) != 1 || c.MCP.Providers[0].ID != "discovery" || c.Store.Backend != "file" {
@@ -339,7 +352,7 @@ func TestQuickStart(t *testing.T) {
 
 func TestOAuth(t *testing.T) {
 	c := load(t, map[string]string{"a.yaml": `
-identity: {jwt: [{issuer: "https://id.example/", jwks: keys.json, audience: ["https://mcp.example/"]}]}
+identity: {jwt: [{issuer: "https://id.example/", jwks: keys.json, audience: ["https://mcp.example/files/mcp"]}]}
 mcp: {oauth: {resource: "https://mcp.example", authorizationServers: ["https://id.example"], scopes: [tools]}}
 `})
 	if o := c.MCP.OAuth; o.Resource != "https://mcp.example" || o.AuthorizationServers[0] != "https://id.example" || o.Scopes[0] != "tools" {

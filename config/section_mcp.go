@@ -23,15 +23,19 @@ type MCP struct {
 	// All slots as one server, at /_all/mcp.
 	Aggregate MCPAggregate `key:"aggregate"`
 	// Pages whose scripts may call the broker, such as "https://app.example.com", or "*" for all.
-	// Absent is pages of this machine if the broker listens on loopback, and none otherwise.
+	// Absent is pages of this machine, for browsers on it, and none otherwise.
 	AllowedOrigins []string `key:"allowedOrigins" format:"origin"`
-	// Further values of the Host header that are answered, beside loopback names and the listen
-	// address. They are compared while the broker listens on loopback, or if there are any.
+	// Names under which the broker is called over a loopback address beside those of loopback, as
+	// by a proxy on this machine that passes Host on.
 	AllowedHosts []string `key:"allowedHosts" format:"host"`
 	// What clients are told of the authorization server whose tokens are good here.
 	OAuth *MCPOAuth `key:"oauth"`
 	// Which claims of a verified token are a caller's subjects.
 	Subjects MCPSubjects `key:"subjects"`
+	// Bytes of one message of a client.
+	MaxFrameBytes int64 `key:"maxFrameBytes" default:"4194304" min:"1024" max:"268435456"`
+	// Bytes of all results that are kept, see cache of a slot.
+	CacheBytes int64 `key:"cacheBytes" default:"67108864" min:"1024"`
 	// Bounds of clients' sessions.
 	Sessions MCPSessions `key:"sessions"`
 	// A file that gets one JSON line for each decision about a call.
@@ -66,8 +70,9 @@ type MCPAggregate struct {
 // MCPOAuth is what RFC 9728 lets a client find out. The tokens themselves are checked by
 // identity.jwt.
 type MCPOAuth struct {
-	// The broker's own address as clients know it: "https://mcp.example.com". An issuer's audience must name it.
-	Resource string `key:"resource" required:"true" format:"base-url"`
+	// The broker's own address as clients know it, without a path: "https://mcp.example.com". The
+	// audience of each issuer must name it, or a slot below it: "https://mcp.example.com/files/mcp".
+	Resource string `key:"resource" required:"true" format:"site"`
 	// The issuers that give out tokens for it.
 	AuthorizationServers []string `key:"authorizationServers" required:"true" format:"base-url"`
 	// The scopes that there are.
@@ -93,9 +98,14 @@ type MCPSessions struct {
 	// How many there may be.
 	MaxSessions int64 `key:"maxSessions" default:"10000" min:"1"`
 	// How many one subject may have, callers without credentials being told apart by address.
-	PerSubject int64 `key:"perSubject" default:"100" min:"1"`
+	PerSubject int64 `key:"perSubject" default:"256" min:"1"`
+	// How many one subject may begin in a minute, as many of them at once; all together may begin
+	// 16 times as many. No rule counts it.
+	StartsPerMinute int64 `key:"startsPerMinute" default:"600" min:"1"`
 	// When one ends that nobody uses, in milliseconds.
 	IdleMs int64 `key:"idleMs" default:"1800000" min:"1000"`
+	// When one ends in any case, in milliseconds.
+	MaxAgeMs int64 `key:"maxAgeMs" default:"86400000" min:"1000"`
 }
 
 // MCPAudit is the file of the broker's audit. It holds no arguments and no credentials.

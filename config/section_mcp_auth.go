@@ -15,8 +15,42 @@ type MCPAuth struct {
 	Assignments []Assignment `key:"assignments"`
 	// What is forbidden whatever the roles say.
 	Denies []Deny `key:"denies"`
+	// Engineering limits that the operator sets, beside those that providers declare.
+	ResourceLimits []ResourceLimit `key:"resourceLimits"`
 	// Slots that one provider's subjects alone may call, and one provider alone may serve.
 	ProtectedSlots []ProtectedSlot `key:"protectedSlots" keyed:"Slot"`
+}
+
+// ResourceLimit narrows what may be written to some resources, whoever writes. The broker hands
+// it out with each decision that allows; the provider applies it.
+type ResourceLimit struct {
+	// Its id, for the audit.
+	ID string `key:"id" required:"true" format:"plain-id"`
+	// Which resources: a pattern in which {name} may stand for *.
+	Pattern string `key:"pattern" required:"true"`
+	// An expression that a {name} of the pattern must match as a whole.
+	Where []Expression `key:"where" keyed:"Segment"`
+	// What may be written.
+	Limits EngineeringLimits `key:"limits" required:"true"`
+}
+
+// Expression is a regular expression by the name of a segment, written as "name: expression".
+type Expression struct {
+	Segment string
+	// The expression. Those of Go, which take linear time.
+	Expression string `key:"expression" required:"true"`
+}
+
+// EngineeringLimits say what may be written. At least one of them is given.
+type EngineeringLimits struct {
+	// The least value.
+	MinValue *Free `key:"minValue"`
+	// The largest value.
+	MaxValue *Free `key:"maxValue"`
+	// The values that there are: texts, numbers, true, false, null.
+	AllowedValues *Free `key:"allowedValues"`
+	// The levels that may be written to.
+	Destinations []string `key:"destinations" min:"1"`
 }
 
 // ProtectedSlot says who alone may call a slot, and who alone may serve it.
