@@ -284,7 +284,7 @@ mcp:
 func TestBrokerDefaults(t *testing.T) {
 	m := load(t, map[string]string{"a.yaml": "mcp: {audit: {file: a.log}}"}).MCP
 	want := MCP{ProviderRequestTimeoutMs: 60_000, Takeover: "liveness", Aggregate: MCPAggregate{MaxNameLength: 64, ListTimeoutMs: 5000},
-		Subjects: MCPSubjects{User: []string{"sub"}, Group: []string{"groups", "roles"}, Client: []string{"client_id"}},
+		Subjects: MCPSubjects{Group: []string{"groups", "roles"}, Client: "client_id"},
 		Sessions: MCPSessions{MaxSessions: 10_000, PerSubject: 256, StartsPerMinute: 600, IdleMs: 1_800_000, MaxAgeMs: 86_400_000}, Audit: &MCPAudit{File: "a.log", MaxBytes: 64 << 20, Keep: 5},
 		MaxFrameBytes: 4 << 20, CacheBytes: 64 << 20, ShutdownGraceMs: 10_000, ProviderKeepAliveMs: 20_000}
 	if !reflect.DeepEqual(*m, want) {

@@ -30,7 +30,7 @@ type MCP struct {
 	AllowedHosts []string `key:"allowedHosts" format:"host"`
 	// What clients are told of the authorization server whose tokens are good here.
 	OAuth *MCPOAuth `key:"oauth"`
-	// Which claims of a verified token are a caller's subjects.
+	// Which claims of a verified token are subjects of its caller.
 	Subjects MCPSubjects `key:"subjects"`
 	// Bytes of one message of a client.
 	MaxFrameBytes int64 `key:"maxFrameBytes" default:"4194304" min:"1024" max:"268435456"`
@@ -79,17 +79,16 @@ type MCPOAuth struct {
 	Scopes []string `key:"scopes"`
 }
 
-// MCPSubjects names claims. One inside another is written with a dot: "realm_access.roles". A
-// claim holds a text or a list of texts; a token with anything else there is refused.
+// MCPSubjects names claims beside that of the user, which is subjectClaim of identity.jwt. One
+// inside another is written with a dot: "realm_access.roles". A claim holds a text or a list of
+// texts; a token with anything else there is refused. An API key is "client:apikey:…".
 type MCPSubjects struct {
-	// The claim of the user, "user:".
-	User []string `key:"user" default:"sub"`
 	// The claims of groups, "group:".
-	Group []string `key:"group" default:"groups|roles"`
+	Group []string `key:"group" alias:"groups" default:"groups|roles"`
 	// The claim of the client program, "client:".
-	Client []string `key:"client" default:"client_id"`
-	// The claim of a service that is no person, "service:". Absent is none.
-	Service []string `key:"service"`
+	Client string `key:"client" default:"client_id"`
+	// The claims of a service that is no person, "service:". Absent is none.
+	Service []string `key:"service" alias:"services"`
 }
 
 // MCPSessions bounds the sessions of clients. Whoever would be one too many is told to come

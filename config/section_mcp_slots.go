@@ -12,6 +12,9 @@ type MCPSlot struct {
 	Env []NamedSecret `key:"env" keyed:"Name"`
 	// The program's working directory. Absent is that of sluice.
 	Dir string `key:"dir" format:"path"`
+	// A command that removes what the program may leave behind outside of its process group, such as
+	// [docker, rm, -f, NAME]. It runs before each start and after each end.
+	Sweep []string `key:"sweep"`
 	// Whether an end of the program proves that its work has ended, so that slots of its calls come
 	// back. Otherwise they stay taken, for what it has begun may go on elsewhere.
 	ExitProvesStop bool `key:"exitProvesStop"`
