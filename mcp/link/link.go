@@ -9,6 +9,7 @@ package link
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"time"
@@ -125,4 +126,12 @@ type Dialer interface {
 
 	// String names the provider for people: a program, or scheme and host.
 	String() string
+}
+
+// Cancelled makes the notification that tells a provider that a request is no longer wanted.
+func Cancelled(id jsonrpc.ID, reason string) *jsonrpc.Message {
+	return jsonrpc.NewNotification("notifications/cancelled", struct {
+		RequestID json.RawMessage `json:"requestId"`
+		Reason    string          `json:"reason,omitempty"`
+	}{id.Raw(), reason})
 }
