@@ -73,6 +73,8 @@ var rules = map[string][]ban{
 	"llm/translate":      otherSurfaces("llm/...", noEngine, noStores, noLedger, noConfig, noClock),
 	"llm/llmtest":        otherSurfaces("llm/...", noEngine, noStores, noLedger, noConfig),
 	"llm/estimate":       otherSurfaces("llm/...", noEngine, noStores, noLedger, noConfig, noNetwork),
+	"mcp":                otherSurfaces("mcp/...", noStores, noLedger, noConfig),
+	"mcp/audit":          otherSurfaces("mcp/...", noEngine, noBroker, noStores, noLedger, noConfig, noNetwork),
 	"mcp/jsonrpc":        otherSurfaces("mcp/...", noOthers, noEngine, noBroker, noStores, noLedger, noConfig, noNetwork, ban{"wire/...", "frames know nothing of admission"}),
 	"mcp/mcptest":        otherSurfaces("mcp/...", noEngine, noBroker, noStores, noLedger, noConfig, ban{"mcp/jsonrpc/...", "the other side of a test reads frames by itself, so that no mistake agrees with itself"}),
 	"mcp/protocol":       otherSurfaces("mcp/...", noOthers, noEngine, noBroker, noStores, noLedger, noConfig),

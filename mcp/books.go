@@ -1,0 +1,334 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/mcp/audit"
+	"github.com/sluicegate/sluice/mcp/jsonrpc"
+)
+
+// calls are the calls whose work has not ended, by the broker's ids.
+type calls struct {
+	mu    sync.Mutex
+	by    map[string]*call
+	empty chan struct{} // closed when the last one ends, if somebody waits for that
+}
+
+func (cs *calls) add(c *call) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	cs.by[c.id.String()] = c
+}
+
+func (cs *calls) remove(c *call) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	delete(cs.by, c.id.String())
+	if len(cs.by) == 0 && cs.empty != nil {
+		close(cs.empty)
+		cs.empty = nil
+	}
+}
+
+func (cs *calls) get(id string) *call {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	return cs.by[id]
+}
+
+// all returns the calls, oldest first.
+func (cs *calls) all() []*call {
+	cs.mu.Lock()
+	list := make([]*call, 0, len(cs.by))
+	for _, c := range cs.by {
+		list = append(list, c)
+	}
+	cs.mu.Unlock()
+	slices.SortFunc(list, func(a, b *call) int {
+		return cmp.Or(a.start.Compare(b.start), cmp.Compare(a.id.String(), b.id.String()))
+	})
+	return list
+}
+
+// drain waits until no call is under way that its client still waits for.
+func (cs *calls) drain(ctx context.Context) {
+	for _, c := range cs.all() {
+		if ctx.Err() != nil {
+			return
+		}
+		select {
+		case <-c.ctx.Done():
+		case <-ctx.Done():
+		}
+	}
+}
+
+// newCall begins a call.
+func (b *Broker) newCall(s *Session, m *jsonrpc.Message, x Exchange) *call {
+	c := &call{b: b, slot: s.slot, session: s, x: x, id: b.nextID(), request: m, start: time.Now()}
+	c.correlation = s.o.Correlation
+	if c.correlation == "" {
+		c.correlation = newUUID()
+	}
+	c.token, _ = m.Param("_meta", "progressToken")
+	c.ctx, c.leave = context.WithCancel(b.ctx)
+	return c
+}
+
+// note tells the audit what was done about the call.
+func (c *call) note(e audit.Event) {
+	e.Slot, e.RequestID, e.CorrelationID = c.slot.name, c.id.String(), c.correlation
+	e.Method, e.Tool, e.Capability, e.Identity = c.request.Method, c.tool.nameOr(""), c.who.Capability, c.session.who.Identity()
+	e.DurationMs = time.Since(c.start).Milliseconds()
+	if !known[e.Method] {
+		e.Method = "other" // a method of the client's own is its text
+	}
+	c.b.note(e)
+}
+
+// sessions are the clients at each slot.
+type sessions struct {
+	mu      sync.Mutex
+	stopped bool
+	by      map[*slot]map[*Session]bool
+}
+
+func (ss *sessions) add(s *Session) bool {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if ss.stopped {
+		return false
+	}
+	if ss.by[s.slot] == nil {
+		ss.by[s.slot] = map[*Session]bool{}
+	}
+	ss.by[s.slot][s] = true
+	return true
+}
+
+func (ss *sessions) remove(s *Session) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	delete(ss.by[s.slot], s)
+	if len(ss.by[s.slot]) == 0 {
+		delete(ss.by, s.slot)
+	}
+}
+
+// stop lets no more sessions begin. It reports whether they could until now.
+func (ss *sessions) stop() bool {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	was := ss.stopped
+	ss.stopped = true
+	return !was
+}
+
+// each calls f for each session at a slot.
+func (ss *sessions) each(sl *slot, f func(*Session)) {
+	ss.mu.Lock()
+	list := make([]*Session, 0, len(ss.by[sl]))
+	for s := range ss.by[sl] {
+		list = append(list, s)
+	}
+	ss.mu.Unlock()
+	for _, s := range list {
+		f(s)
+	}
+}
+
+func (ss *sessions) eachAll(f func(*Session)) {
+	ss.mu.Lock()
+	var list []*Session
+	for _, at := range ss.by {
+		for s := range at {
+			list = append(list, s)
+		}
+	}
+	ss.mu.Unlock()
+	for _, s := range list {
+		f(s)
+	}
+}
+
+// count returns how many clients are at a slot.
+func (ss *sessions) count(sl *slot) int {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	return len(ss.by[sl])
+}
+
+// mostTalkative returns the lowest level that any client of a slot wants.
+func (ss *sessions) mostTalkative(sl *slot) string {
+	most := len(levels) - 1
+	ss.each(sl, func(s *Session) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.level != "" {
+			most = min(most, severity(s.level))
+		}
+	})
+	return levels[most]
+}
+
+var toolsChanged = jsonrpc.NewNotification("notifications/tools/list_changed", nil)
+
+// toolsChanged tells those who see other tools of a slot than before, there and in _all.
+func (ss *sessions) toolsChanged(sl *slot) {
+	ss.each(sl, (*Session).toolsMayHaveChanged)
+	if all := sl.b.slotNamed(AllSlot); all != nil {
+		ss.each(all, (*Session).toolsMayHaveChanged)
+	}
+}
+
+func (ss *sessions) listChanged(sl *slot, m *jsonrpc.Message) {
+	ss.each(sl, func(s *Session) { s.push(m) })
+}
+
+// owners remembers for a while whose a task was that has ended.
+type owners struct {
+	mu    sync.Mutex
+	by    map[taskKey]string
+	order []taskKey
+}
+
+func (o *owners) init() { o.by = map[taskKey]string{} }
+
+func (o *owners) keep(sl *slot, id, identity string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	key := taskKey{sl, id}
+	if _, known := o.by[key]; !known {
+		o.order = append(o.order, key)
+	}
+	o.by[key] = identity
+	if len(o.order) > maxTasks {
+		delete(o.by, o.order[0])
+		o.order = slices.Delete(o.order, 0, 1)
+	}
+}
+
+func (o *owners) of(sl *slot, id string) (string, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	identity, ok := o.by[taskKey{sl, id}]
+	return identity, ok
+}
+
+// recent are the latest events that an operator asks about.
+type recent struct {
+	mu   sync.Mutex
+	ring []audit.Event
+	next int
+}
+
+const maxRecent = 200
+
+func (r *recent) add(e *audit.Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.ring) < maxRecent {
+		r.ring = append(r.ring, *e)
+		return
+	}
+	r.ring[r.next] = *e
+	r.next = (r.next + 1) % maxRecent
+}
+
+// list returns the events, oldest first.
+func (r *recent) list() []audit.Event {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append(slices.Clone(r.ring[r.next:]), r.ring[:r.next]...)
+}
+
+// Held is a call that holds slots, or that is under way.
+type Held struct {
+	Slot       string        `json:"slot"`
+	RequestID  string        `json:"requestId"`
+	Capability string        `json:"capability,omitempty"`
+	Tool       string        `json:"tool,omitempty"`
+	Identity   string        `json:"identity,omitempty"`
+	Rules      []string      `json:"rules,omitempty"` // whose slots it holds
+	Age        time.Duration `json:"-"`
+	AgeMs      int64         `json:"ageMs"`
+	// State is "running", "awaiting-input", "task", "abandoned" (its client has been
+	// answered, and the provider may still work) or "earlier" (of a process that has ended).
+	State string `json:"state"`
+}
+
+// Held lists the calls that are under way or hold slots, oldest first. It asks the ledger
+// for those of processes that have ended.
+func (b *Broker) Held(ctx context.Context) ([]Held, error) {
+	var list []Held
+	seen := map[string]bool{}
+	for _, c := range b.calls.all() {
+		if h, ok := c.held(); ok {
+			list = append(list, h)
+		}
+		seen[c.id.String()] = true
+	}
+	for r, err := range b.ctl.Records(ctx) {
+		if err != nil {
+			return list, err
+		}
+		var n note
+		if json.Unmarshal(r.Note, &n) != nil || n.RequestID == "" || seen[n.RequestID] || r.Slots == 0 {
+			continue
+		}
+		list = append(list, Held{Slot: n.Slot, RequestID: n.RequestID, Capability: n.Capability, Tool: n.Tool, Identity: n.Identity,
+			Rules: baseRules(r.Rules), Age: r.Age, AgeMs: r.Age.Milliseconds(), State: "earlier"})
+	}
+	slices.SortStableFunc(list, func(x, y Held) int { return cmp.Compare(y.Age, x.Age) })
+	return list, nil
+}
+
+func (c *call) held() (Held, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	rules := baseRules(c.admission.Holds())
+	if c.answered && c.admitted && len(rules) == 0 {
+		c.release() // its rules have given the slots back by themselves
+	}
+	if c.ended || c.listening {
+		return Held{}, false
+	}
+	age := time.Since(c.start)
+	h := Held{Slot: c.slot.name, RequestID: c.id.String(), Capability: c.who.Capability, Tool: c.tool.nameOr(""), Identity: c.session.who.Identity(),
+		Rules: rules, Age: age, AgeMs: age.Milliseconds(), State: "running"}
+	switch {
+	case c.task != "":
+		h.State = "task"
+	case c.parked:
+		h.State = "awaiting-input"
+	case c.answered:
+		h.State = "abandoned"
+	}
+	return h, true
+}
+
+// Release is an operator's word that the work of a call has stopped: its slots come back,
+// and nothing else. It reports false if no such call holds anything. By names the operator
+// in the audit.
+func (b *Broker) Release(ctx context.Context, slot, request, by string) (bool, error) {
+	if c := b.calls.get(request); c != nil {
+		return c.slot.name == slot && c.freed(by), nil
+	}
+	adm, err := b.ctl.Resume(ctx, callID(slot, request))
+	if err == sluice.ErrUnknown {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	rules := baseRules(adm.Holds())
+	adm.Release()
+	b.note(audit.Event{Action: audit.Release, Outcome: audit.Released, Allowed: true, Slot: slot, RequestID: request, By: by, ReleasedRules: rules})
+	return true, nil
+}

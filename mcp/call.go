@@ -1,0 +1,314 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/mcp/audit"
+	"github.com/sluicegate/sluice/mcp/jsonrpc"
+	"github.com/sluicegate/sluice/mcp/link"
+	"github.com/sluicegate/sluice/mcp/protocol"
+)
+
+// A call is one request of a client, from its arrival until nobody works on it any more.
+// It has two ends. The client's is reached when it is answered, or when it cancels. The
+// work's is reached when the provider answers, or an operator says that it has stopped;
+// until then the call holds its slots, whoever still waits for it.
+//
+//	reply ───────────────► answered, work ended
+//	deadline, cancel ────► answered ─ hold ──► late reply, operator, MaxHold ► work ended
+//	                                └ free ──► work ended
+//	provider gone ───────► answered ─ as after a deadline
+type call struct {
+	b       *Broker
+	slot    *slot
+	session *Session
+	x       Exchange
+	id      jsonrpc.ID // the broker's own: the request's id at the provider, its progress token, its name in the ledger
+	request *jsonrpc.Message
+	version string          // the revision that the client speaks
+	token   json.RawMessage // the client's progress token
+	start   time.Time
+	ctx     context.Context // ends when nobody waits for an answer
+	leave   context.CancelFunc
+	who     sluice.Call // what is admitted
+
+	mu        sync.Mutex
+	admission sluice.Admission
+	admitted  bool
+	conn      *conn // where it was sent
+	sent      bool
+	resent    bool
+	answered  bool
+	ended     bool
+	why       audit.Outcome // how the client's side has ended
+	timer     *time.Timer
+	latest    time.Time // beyond this no progress extends the deadline
+	progress  *float64  // the last value that was passed on
+	task      string
+	parked    bool                                    // answered with a question; its admission waits for the client's answer
+	listening bool                                    // holds nothing and lasts as long as the client likes
+	cached    func(result json.RawMessage)            // keeps a result that may be given again
+	filter    func(*jsonrpc.Message) *jsonrpc.Message // takes from a result what is not the caller's
+	reference string                                  // the caller's, as the provider knows it
+
+	correlation string
+	tool        *tool
+}
+
+// answer ends the client's side with a frame, once. It reports whether it did. The caller
+// holds c.mu.
+func (c *call) answer(m *jsonrpc.Message, status int, why audit.Outcome) bool {
+	if c.answered {
+		return false
+	}
+	c.answered, c.why = true, why
+	c.leave()
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	c.session.forget(c)
+	c.b.callers.revoke(c)
+	c.session.dropQuestions(c)
+	if m == nil {
+		c.x.Answer(nil, status)
+	} else {
+		c.x.Answer(m.Raw, status)
+	}
+	return true
+}
+
+// release ends the work's side, once: the slots come back, and the call is no longer
+// known. The caller holds c.mu.
+func (c *call) release() bool {
+	if c.ended {
+		return false
+	}
+	c.ended = true
+	c.admission.Release()
+	c.b.calls.remove(c)
+	return true
+}
+
+// result answers with a result of the broker's own, or with one that was kept.
+func (c *call) result(result any, why audit.Outcome) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.answer(c.dress(jsonrpc.NewResult(c.request.ID, result)), okStatus, why) {
+		c.note(audit.Event{Action: audit.Complete, Outcome: why, Allowed: true})
+	}
+	c.release()
+}
+
+// fail answers with an error of the broker's, for a call that nobody works on.
+func (c *call) fail(what protocol.Situation, why audit.Outcome, message string, data any) {
+	c.failWith(what, audit.Event{Action: audit.Complete, Outcome: why}, message, data)
+}
+
+// failWith is fail with more to say to the audit.
+func (c *call) failWith(what protocol.Situation, e audit.Event, message string, data any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.refuse(what, e.Outcome, message, data) {
+		c.note(e)
+	}
+	c.release()
+}
+
+// failCode is fail for a request that is none, in any era.
+func (c *call) failCode(code int64, status int, message string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := &jsonrpc.Error{Code: code, Message: message}
+	if c.answer(jsonrpc.NewError(c.request.ID, e), status, audit.Invalid) {
+		c.note(audit.Event{Action: audit.Complete, Outcome: audit.Invalid, Error: message})
+	}
+	c.release()
+}
+
+func (c *call) isAnswered() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.answered
+}
+
+// refuse answers with an error and leaves the work's side as it is. The caller holds c.mu.
+func (c *call) refuse(what protocol.Situation, why audit.Outcome, message string, data any) bool {
+	e, status := c.b.settings().Table.Error(what, c.version, message, data)
+	return c.answer(jsonrpc.NewError(c.request.ID, e), status, why)
+}
+
+// reply is the provider's answer: the work has ended, unless it names a task that goes on
+// or asks for more input. Slots come back before the client hears of it, or its next call
+// could be refused for want of them.
+func (c *call) reply(m *jsonrpc.Message) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	late := c.answered
+	if !late && c.parks(m) {
+		return
+	}
+	goesOn := c.b.tasks.watch(c, m)
+	ended := !goesOn && c.release()
+	switch {
+	case late:
+	case c.slot.tooLarge(m):
+		c.refuse(protocol.Unavailable, audit.Failed, c.slot.largeText(len(m.Raw)), reason{Reason: "result-too-large"})
+	default:
+		if c.filter != nil {
+			m = c.filter(m)
+		}
+		answer, status := c.inbound(m)
+		c.answer(answer, status, pick(m.Err == nil, audit.Completed, audit.Failed))
+		if c.cached != nil && m.Err == nil && !goesOn {
+			c.cached(m.Result)
+		}
+	}
+	if ended {
+		c.note(audit.Event{Action: audit.Complete, Outcome: pick(late, audit.Late, c.why), Allowed: true})
+	}
+}
+
+// lost says that the provider will not answer over the connection on which it was asked.
+func (c *call) lost(f link.Failure) {
+	c.mu.Lock()
+	if f.NotRun && f.SessionGone && !c.resent && !c.answered {
+		c.resent = true
+		c.mu.Unlock()
+		go c.b.resend(c)
+		return
+	}
+	defer c.mu.Unlock()
+	c.refuse(protocol.Unavailable, audit.Failed, c.slot.lostText(f), lostReason(f))
+	switch {
+	case f.NotRun:
+		if c.release() {
+			c.note(audit.Event{Action: audit.Complete, Outcome: audit.NotDispatched, Error: "the request never reached the provider"})
+		}
+	case f.Stopped:
+		if c.release() {
+			c.note(audit.Event{Action: audit.Complete, Outcome: audit.Failed, Error: "the provider's process has ended"})
+		}
+	case !c.holds():
+		c.release()
+	}
+}
+
+// expire is the deadline.
+func (c *call) expire() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.answered || c.ended {
+		return
+	}
+	limit := c.slot.timeout().Milliseconds()
+	c.refuse(protocol.Unavailable, audit.TimedOut, c.slot.lateText(limit), reason{Reason: "provider-timeout"})
+	c.abandon(audit.Timeout)
+}
+
+// cancel is the client's wish to hear no more of it: no answer, and the slots as at a
+// deadline.
+func (c *call) cancel() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.answer(nil, acceptedStatus, audit.Cancelled) {
+		return
+	}
+	if !c.sent {
+		if c.release() {
+			c.note(audit.Event{Action: audit.Cancel, Outcome: audit.Cancelled})
+		}
+		return
+	}
+	c.abandon(audit.Cancel)
+}
+
+// abandon lets the rules decide about the slots of a call that nobody waits for. The
+// provider is told only if none is held: one that obeys never answers, and the answer is
+// what would free them. The caller holds c.mu.
+func (c *call) abandon(action audit.Action) {
+	before := c.admission.Holds()
+	c.admission.Abandon()
+	after := c.admission.Holds()
+	if len(after) == 0 || c.b.settings().forwardsCancel(after) {
+		c.conn.link.Cancel(c.id, string(action))
+	}
+	c.note(audit.Event{Action: action, Outcome: c.why, ReleasedRules: baseRules(slices.DeleteFunc(before, func(rule string) bool { return slices.Contains(after, rule) }))})
+	if len(after) == 0 && c.admitted {
+		c.release()
+	}
+	// An answer to a call that holds nothing would still be taken for its own.
+	if !c.admitted {
+		c.release()
+	}
+}
+
+// freed is an operator's word that the work has stopped. It reports whether anything was
+// held.
+func (c *call) freed(by string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	released := baseRules(c.admission.Holds())
+	c.refuse(protocol.Unavailable, audit.Released, "An operator has released this call; its outcome is unknown", reason{Reason: "released"})
+	if c.release() {
+		c.note(audit.Event{Action: audit.Release, Outcome: audit.Released, Allowed: true, By: by, ReleasedRules: released})
+		return true
+	}
+	return false
+}
+
+func (c *call) holds() bool { return c.admitted && len(c.admission.Holds()) > 0 }
+
+// step passes one notification of progress on, if it goes forward, and gives the call
+// more time.
+func (c *call) step(m *jsonrpc.Message) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.answered {
+		return
+	}
+	c.extend()
+	if c.token == nil {
+		return
+	}
+	raw, _ := m.Param("progress")
+	next, err := strconv.ParseFloat(string(raw), 64)
+	if err != nil || c.progress != nil && next <= *c.progress {
+		return
+	}
+	c.progress = &next
+	c.x.Notify(m.Edit(jsonrpc.Set(c.token, "params", "progressToken")).Raw)
+}
+
+// tell passes on a message that came on the call's own stream.
+func (c *call) tell(m *jsonrpc.Message) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.answered {
+		return false
+	}
+	c.x.Notify(m.Raw)
+	return true
+}
+
+// arm starts the deadline. The caller holds c.mu.
+func (c *call) arm() {
+	after, most := c.slot.timeout(), c.slot.conf().MaxRequest
+	if after == 0 {
+		return
+	}
+	c.latest = time.Now().Add(max(most, after))
+	c.timer = time.AfterFunc(after, c.expire)
+}
+
+// extend moves the deadline on, but not beyond the hard one. The caller holds c.mu.
+func (c *call) extend() {
+	if c.timer != nil && c.slot.conf().MaxRequest > 0 {
+		c.timer.Reset(min(c.slot.timeout(), time.Until(c.latest)))
+	}
+}

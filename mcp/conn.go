@@ -1,0 +1,188 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/sluicegate/sluice/mcp/jsonrpc"
+	"github.com/sluicegate/sluice/mcp/link"
+	"github.com/sluicegate/sluice/mcp/policy"
+)
+
+// A conn is one connection to a provider, from the handshake on. It is the [link.Inbox] of
+// its link. A slot whose provider comes back gets a new one: what was pending on the old
+// has failed by then, and nothing it sends late can be taken for an answer.
+type conn struct {
+	slot     *slot
+	link     link.Link
+	provider *policy.Principal // who dialled in; nil for a provider that the broker calls
+	hello    hello             // set before the conn is handed out
+	born     int64             // generation in the slot
+
+	declared  atomic.Pointer[policy.Declaration]
+	following jsonrpc.ID   // the request by which a provider tells of changes
+	bad       atomic.Int64 // frames that were none
+
+	mu      sync.Mutex
+	pending map[jsonrpc.ID]waiter
+	over    error
+	done    chan struct{}
+}
+
+// A waiter waits for the answer to one request.
+type waiter interface {
+	reply(*jsonrpc.Message)
+	lost(link.Failure)
+	step(*jsonrpc.Message) // notification of progress
+	tell(*jsonrpc.Message) bool
+}
+
+func newConn(sl *slot, provider *policy.Principal) *conn {
+	return &conn{slot: sl, provider: provider, pending: map[jsonrpc.ID]waiter{}, done: make(chan struct{})}
+}
+
+// send sends a request on behalf of w.
+func (k *conn) send(ctx context.Context, m link.Outgoing, w waiter) error {
+	k.mu.Lock()
+	if k.over != nil {
+		k.mu.Unlock()
+		return link.ErrNotSent
+	}
+	k.pending[m.ID] = w
+	k.mu.Unlock()
+	m.Version = k.hello.version
+	err := k.link.Send(ctx, m)
+	if err != nil {
+		k.take(m.ID)
+	}
+	return err
+}
+
+// notify sends a notification, or an answer to the provider. A provider that has gone
+// does not need it.
+func (k *conn) notify(m *jsonrpc.Message) {
+	_ = k.link.Send(k.slot.b.ctx, link.Outgoing{Message: m, Version: k.hello.version})
+}
+
+// respond answers the provider, and does not keep whoever hears it waiting: a provider that
+// writes and does not read would stop both sides.
+func (k *conn) respond(m *jsonrpc.Message) { go k.notify(m) }
+
+func (k *conn) take(id jsonrpc.ID) waiter {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	w := k.pending[id]
+	delete(k.pending, id)
+	return w
+}
+
+func (k *conn) waiting(id jsonrpc.ID) waiter {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.pending[id]
+}
+
+// only returns the one client's call that is under way, if there is exactly one: on a
+// connection that all calls share nothing else says what a provider's question is about.
+func (k *conn) only() *call {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var found *call
+	for _, w := range k.pending {
+		c, ok := w.(*call)
+		if !ok || c.isAnswered() {
+			continue
+		}
+		if found != nil {
+			return nil
+		}
+		found = c
+	}
+	return found
+}
+
+// Message takes what the provider sends.
+func (k *conn) Message(m *jsonrpc.Message, of jsonrpc.ID) {
+	switch m.Kind {
+	case jsonrpc.Response:
+		if w := k.take(m.ID); w != nil {
+			// The ledger is asked before the client is answered, and others' answers shall
+			// not wait for that.
+			go w.reply(m)
+		}
+	case jsonrpc.Notification:
+		k.notification(m, of)
+	case jsonrpc.Request:
+		k.asked(m, of)
+	default:
+		k.Bad(errors.New("a batch, which the broker never asks for"))
+	}
+}
+
+// Lost fails the request with the given id. Without one the session has gone.
+func (k *conn) Lost(id jsonrpc.ID, f link.Failure) {
+	if id.IsZero() {
+		go k.slot.renew(k)
+		return
+	}
+	if w := k.take(id); w != nil {
+		w.lost(f)
+	}
+}
+
+// Bad counts a frame that is none. The connection lives.
+func (k *conn) Bad(error) { k.bad.Add(1) }
+
+// Down fails everything that is pending, and lets the slot go on without the connection.
+func (k *conn) Down(err error) {
+	k.mu.Lock()
+	if k.over != nil {
+		k.mu.Unlock()
+		return
+	}
+	k.over = err
+	if err == nil {
+		k.over = errClosed
+	}
+	pending := k.pending
+	k.pending = nil
+	close(k.done)
+	k.mu.Unlock()
+	k.slot.dropped(k)
+	f := link.Failure{Err: k.over, Stopped: k.slot.conf().ExitProvesStop && k.provider == nil}
+	for _, w := range pending {
+		w.lost(f)
+	}
+}
+
+// ask asks the provider something on the broker's own behalf.
+func (k *conn) ask(ctx context.Context, method string, params any) (*jsonrpc.Message, error) {
+	q := &question{answer: make(chan answered, 1)}
+	id := k.slot.b.nextID()
+	if err := k.send(ctx, link.Outgoing{Message: jsonrpc.NewRequest(id, method, params)}, q); err != nil {
+		return nil, err
+	}
+	select {
+	case a := <-q.answer:
+		return a.message, a.err
+	case <-ctx.Done():
+		k.take(id)
+		k.link.Cancel(id, "no answer in time")
+		return nil, ctx.Err()
+	}
+}
+
+// A question is a request of the broker's own.
+type question struct{ answer chan answered }
+
+type answered struct {
+	message *jsonrpc.Message
+	err     error
+}
+
+func (q *question) reply(m *jsonrpc.Message)   { q.answer <- answered{message: m} }
+func (q *question) lost(f link.Failure)        { q.answer <- answered{err: f} }
+func (q *question) step(*jsonrpc.Message)      {}
+func (q *question) tell(*jsonrpc.Message) bool { return false }

@@ -1,0 +1,185 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/sluicegate/sluice/mcp/audit"
+	"github.com/sluicegate/sluice/mcp/jsonrpc"
+	"github.com/sluicegate/sluice/mcp/link"
+	"github.com/sluicegate/sluice/mcp/protocol"
+)
+
+// forward passes a request on to the slot's provider, if the policy allows it.
+func (s *Session) forward(c *call) {
+	if !c.plainSlot() || !c.allowed("") {
+		return
+	}
+	k := s.provider(c)
+	if k == nil || !c.admitMethod() {
+		return
+	}
+	c.dispatch(k)
+}
+
+// provider returns the slot's provider, or answers the call with its absence.
+func (s *Session) provider(c *call) *conn {
+	k := s.connected(c.ctx)
+	if k == nil {
+		c.fail(protocol.Unavailable, audit.Failed, s.slot.absent(), reason{Reason: "provider-absent"})
+	}
+	return k
+}
+
+// dispatch sends the request to the provider.
+func (c *call) dispatch(k *conn) {
+	c.mu.Lock()
+	if c.answered { // cancelled, and nobody works on it yet
+		c.release()
+		c.mu.Unlock()
+		return
+	}
+	c.conn, c.sent = k, true
+	if c.timer == nil {
+		c.arm()
+	}
+	out := c.outbound(k)
+	c.note(audit.Event{Action: audit.Admit, Outcome: audit.Dispatched, Allowed: true})
+	c.mu.Unlock()
+	if err := k.send(c.b.ctx, out, c); err != nil {
+		c.lost(link.Failure{Err: err, NotRun: errors.Is(err, link.ErrNotSent)})
+	}
+}
+
+// resend sends a request again that a provider refused because it had forgotten the
+// session, once: that it did proves that it has not run it.
+func (b *Broker) resend(c *call) {
+	c.slot.renew(c.conn)
+	ctx, cancel := context.WithTimeout(c.ctx, c.slot.connectTimeout())
+	defer cancel()
+	k := c.slot.await(ctx)
+	if k == nil {
+		c.lost(link.Failure{Err: errRenew, NotRun: true})
+		return
+	}
+	c.dispatch(k)
+}
+
+// outbound is the request as the provider gets it: with an id and a progress token of the
+// broker's, and without what was said to the broker alone. The caller holds c.mu.
+func (c *call) outbound(k *conn) link.Outgoing {
+	m := protocol.Strip(c.request)
+	edits := []jsonrpc.Edit{jsonrpc.SetID(c.id)}
+	if c.token != nil {
+		edits = append(edits, jsonrpc.Set(c.id.Raw(), "params", "_meta", protocol.MetaProgress))
+	}
+	if protocol.EraOf(k.hello.version) == protocol.Modern {
+		edits = append(edits, c.introduce(k)...)
+	}
+	if raw := c.b.callers.issue(c, k); raw != nil {
+		edits = append(edits, jsonrpc.Set(raw, "params", "_meta", protocol.MetaCaller))
+	}
+	return link.Outgoing{Message: m.Edit(edits...), Version: k.hello.version, Header: k.slot.headers(c.request)}
+}
+
+// introduce says on a request of the revision without sessions who asks and what it can
+// do. A client of an older revision could answer no question of the provider's that way.
+func (c *call) introduce(k *conn) []jsonrpc.Edit {
+	version, _ := json.Marshal(k.hello.version)
+	capabilities, info := json.RawMessage(`{}`), c.b.infoJSON
+	var edits []jsonrpc.Edit
+	if c.modern() {
+		capabilities, _ = c.request.Param("_meta", protocol.MetaCapabilities)
+		if own, ok := c.request.Param("_meta", protocol.MetaClientInfo); ok {
+			info = own
+		}
+		if level, ok := c.request.Param("_meta", protocol.MetaLogLevel); ok {
+			edits = append(edits, jsonrpc.Set(level, "params", "_meta", protocol.MetaLogLevel))
+		}
+	}
+	return append(edits,
+		jsonrpc.Set(version, "params", "_meta", protocol.MetaVersion),
+		jsonrpc.Set(capabilities, "params", "_meta", protocol.MetaCapabilities),
+		jsonrpc.Set(info, "params", "_meta", protocol.MetaClientInfo))
+}
+
+// inbound is the provider's answer as the client gets it: with the client's id, and in the
+// form of the client's revision.
+func (c *call) inbound(m *jsonrpc.Message) (*jsonrpc.Message, int) {
+	m = m.Edit(jsonrpc.SetID(c.request.ID))
+	modern := c.modern()
+	if m.Err != nil {
+		return c.inboundError(m, modern)
+	}
+	kind := resultType(m)
+	switch {
+	case modern:
+		m = c.dress(m)
+	case kind == "complete":
+		m = m.Edit(jsonrpc.Delete("result", "resultType"))
+	case kind != "":
+		e, status := c.b.settings().Table.Error(protocol.Unavailable, c.version,
+			"The provider's answer, \""+clip(kind)+"\", needs protocol revision "+protocol.V20260728, reason{Reason: "unsupported-result"})
+		return jsonrpc.NewError(c.request.ID, e), status
+	}
+	return m, okStatus
+}
+
+// inboundError passes an error on. An older provider's may have a code that the newest
+// revision keeps for itself.
+func (c *call) inboundError(m *jsonrpc.Message, modern bool) (*jsonrpc.Message, int) {
+	if !modern {
+		return m, okStatus
+	}
+	f := m.Fault()
+	switch {
+	case f == nil:
+	case f.Code == jsonrpc.MethodNotFound:
+		return m, notFoundStatus
+	case protocol.EraOf(c.conn.hello.version) == protocol.Legacy && f.Code <= -32020 && f.Code >= -32099:
+		return m.Edit(jsonrpc.Set(json.RawMessage("-32603"), "error", "code")), okStatus
+	case f.Code <= -32020 && f.Code >= -32022:
+		return m, badRequestStatus
+	}
+	return m, okStatus
+}
+
+// cacheable are the methods whose results say for how long they hold.
+var cacheable = map[string]bool{"tools/list": true, "prompts/list": true, "resources/list": true,
+	"resources/templates/list": true, "resources/read": true, "server/discover": true}
+
+// dress gives a result what the newest revision asks for and an older provider has not
+// said.
+func (c *call) dress(m *jsonrpc.Message) *jsonrpc.Message {
+	if m.Result == nil || !c.modern() {
+		return m
+	}
+	var edits []jsonrpc.Edit
+	add := func(member, value string) {
+		if _, ok := jsonrpc.Lookup(m.Result, member); !ok {
+			edits = append(edits, jsonrpc.Set(json.RawMessage(value), "result", member))
+		}
+	}
+	add("resultType", `"complete"`)
+	if cacheable[c.request.Method] {
+		add("ttlMs", "0")
+		add("cacheScope", `"private"`)
+	}
+	if len(edits) == 0 {
+		return m
+	}
+	return m.Edit(edits...)
+}
+
+func (c *call) modern() bool { return protocol.EraOf(c.version) == protocol.Modern }
+
+// resultType is what kind of result m has, empty before the revision that has kinds.
+func resultType(m *jsonrpc.Message) string {
+	raw, ok := jsonrpc.Lookup(m.Result, "resultType")
+	var kind string
+	if ok && json.Unmarshal(raw, &kind) != nil {
+		return "?"
+	}
+	return kind
+}

@@ -1,0 +1,260 @@
+package mcp
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/mcp/audit"
+	"github.com/sluicegate/sluice/mcp/jsonrpc"
+	"github.com/sluicegate/sluice/mcp/policy"
+	"github.com/sluicegate/sluice/mcp/protocol"
+)
+
+// A reservation is an admission of native work on behalf of a caller whose request is
+// under way. Its name in the ledger is made of the provider, the slot and a digest of the
+// request and the key that the provider chose; so the same question finds the same
+// reservation, after a restart too, and nobody else's settles it.
+
+// grantLife is the longest time in which reserved work may begin.
+const grantLife = 60 * time.Second
+
+var idempotencyKey = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,128}$`)
+
+// maxSafe is the greatest integer that every JSON number can be (RFC 8259, 6).
+const maxSafe = 1<<53 - 1
+
+type reservation struct {
+	query
+	Unit           string      `json:"unit"`
+	Quantity       json.Number `json:"quantity"`
+	IdempotencyKey string      `json:"idempotencyKey"`
+}
+
+type grant struct {
+	ReservationID string         `json:"reservationId"`
+	DecisionID    string         `json:"decisionId"`
+	Quantity      int64          `json:"quantity"`
+	ExpiresAt     int64          `json:"expiresAt"` // Unix milliseconds
+	Replayed      bool           `json:"replayed"`
+	Effect        string         `json:"effect,omitempty"`
+	Obligations   map[string]any `json:"obligations,omitempty"`
+}
+
+// reservationNote is what the ledger keeps of a reservation, for whoever lists them.
+type reservationNote struct {
+	ReservationID string `json:"reservationId"`
+	DecisionID    string `json:"decisionId"`
+	Slot          string `json:"slot"`
+	Provider      string `json:"provider"`
+	RequestID     string `json:"requestId"`
+	Identity      string `json:"identity"`
+	Unit          string `json:"unit"`
+	Quantity      int64  `json:"quantity"`
+}
+
+// reserve takes a budget for work that a provider is about to do.
+func (b *Broker) reserve(k *conn, m *jsonrpc.Message) (any, *jsonrpc.Error) {
+	var q reservation
+	if e := readParams(m, &q); e != nil {
+		return nil, e
+	}
+	quantity, err := strconv.ParseInt(string(q.Quantity), 10, 64)
+	switch {
+	case q.Principal.Type != "caller-ref":
+		return nil, invalidParams("A reservation needs a caller reference", nil)
+	case err != nil || quantity < 1 || quantity > maxSafe:
+		return nil, invalidParams("quantity is a whole number from 1 to 9007199254740991", nil)
+	case !idempotencyKey.MatchString(q.IdempotencyKey):
+		return nil, invalidParams("idempotencyKey is 1 to 128 of letters, digits and ._:-", nil)
+	}
+	d := k.declared.Load()
+	if d == nil {
+		return nil, b.errorOf(k, protocol.NotDeclared, "The provider has not declared what it serves", nil)
+	}
+	who, c, e := b.subjectOf(k, q.Principal)
+	if e != nil {
+		return nil, e
+	}
+	a := d.Ask(b.settings().Policy, who, policy.Check{Capability: q.Capability, Resource: q.Resource, ResourcePath: q.ResourcePath})
+	b.noteDecision(k, c, audit.Decide, a)
+	if a.Effect() == "deny" {
+		return nil, b.errorOf(k, protocol.NotDeclared, "Budget authorization refused", a)
+	}
+	if !d.HasUnit(q.Unit) {
+		return nil, invalidParams("The provider has not declared the unit", nil)
+	}
+	return b.take(k, c, &q, quantity, a)
+}
+
+// take asks the ledger.
+func (b *Broker) take(k *conn, c *call, q *reservation, quantity int64, a *policy.Answer) (any, *jsonrpc.Error) {
+	id := b.reservationID(k, c.id.String(), q.IdempotencyKey)
+	n := reservationNote{id, a.ID(), k.slot.name, k.provider.ID, c.id.String(), c.session.who.Identity(), q.Unit, quantity}
+	text, _ := json.Marshal(n)
+	life, budgets := b.budgetFor(q.Unit)
+	call := sluice.Call{Kind: KindOperation, Provider: k.slot.name, Capability: q.Capability, Resource: a.Resource,
+		Subject: c.session.who.Identity(), Subjects: c.session.who.Subjects, Tenant: c.session.who.Tenant, Tier: c.session.who.Tier, IP: c.session.who.IP,
+		Cost: sluice.Cost{{Unit: sluice.Calls, N: 0}, {Unit: sluice.Unit(q.Unit), N: quantity}},
+		ID:   ledgerName(k, id), Note: text, Expires: life}
+	if !budgets || !b.anyBudget(&call, q.Unit) {
+		return nil, b.refuseBudget(k, c, n, reason{Reason: "no-budget-policy"})
+	}
+	adm, err := b.ctl.Admit(b.ctx, call)
+	if err != nil {
+		return nil, b.refuseBudget(k, c, n, budgetReason(err))
+	}
+	if adm.Replayed() {
+		_, settled := adm.Settlement()
+		if settled || adm.Left() <= 0 {
+			return nil, b.refuseBudget(k, c, n, reason{Reason: "reservation-expired-or-settled"})
+		}
+		var first reservationNote
+		if json.Unmarshal(adm.Note(), &first) == nil {
+			n.DecisionID = first.DecisionID
+		}
+	}
+	b.note(n.event(audit.Reserve, pick(adm.Replayed(), audit.Replayed, audit.Granted), c))
+	g := grant{ReservationID: id, DecisionID: n.DecisionID, Quantity: quantity, ExpiresAt: time.Now().Add(adm.Left()).UnixMilli(), Replayed: adm.Replayed()}
+	if a.Constraints != nil {
+		g.Effect, g.Obligations = a.Effect(), map[string]any{"constraints": a.Constraints}
+	}
+	return g, nil
+}
+
+func (n *reservationNote) event(action audit.Action, outcome audit.Outcome, c *call) audit.Event {
+	e := audit.Event{Action: action, Outcome: outcome, Allowed: true, Slot: n.Slot, RequestID: n.RequestID, DecisionID: n.DecisionID,
+		ReservationID: n.ReservationID, Identity: n.Identity, Unit: n.Unit, Quantity: n.Quantity}
+	if c != nil {
+		e.CorrelationID = c.correlation
+	}
+	return e
+}
+
+// refuseBudget says why no budget was taken.
+func (b *Broker) refuseBudget(k *conn, c *call, n reservationNote, r reason) *jsonrpc.Error {
+	e := n.event(audit.Reserve, audit.Refused, c)
+	e.Allowed, e.ReservationID, e.Reason, e.Rule, e.RetryAfterMs = false, "", r.Reason, r.RuleID, r.RetryAfterMs
+	b.note(e)
+	return b.errorOf(k, protocol.Refused, r.text("Budget reservation refused"), r)
+}
+
+// budgetReason is why the engine did not admit a reservation.
+func budgetReason(err error) reason {
+	ref, ok := errors.AsType[*sluice.Refusal](err)
+	switch {
+	case !ok:
+		return reason{Reason: "admission-error"}
+	case ref.Reason == sluice.ReasonInvalid:
+		return reason{Reason: "idempotency-conflict"}
+	}
+	return refused(ref)
+}
+
+// reservationID names the reservation of a request's key. It tells nothing of either.
+func (b *Broker) reservationID(k *conn, request, key string) string {
+	h := hmac.New(sha256.New, b.secret)
+	for _, s := range []string{"reservation", k.provider.ID, k.slot.name, request, key} {
+		fmt.Fprintf(h, "%d:%s", len(s), s)
+	}
+	return "rsv_" + hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// ledgerName is the ledger's name of a reservation: of one provider in one slot.
+func ledgerName(k *conn, id string) string {
+	return "reservation\x00" + k.provider.ID + "\x00" + k.slot.name + "\x00" + id
+}
+
+// budgetFor returns how long a reservation of a unit may wait for its work: as long as the
+// shortest window it is counted in, and a minute at most.
+func (b *Broker) budgetFor(unit string) (time.Duration, bool) {
+	life, found := grantLife, false
+	for i := range b.ctl.Policy().Rules {
+		r := &b.ctl.Policy().Rules[i]
+		for _, l := range r.Limits {
+			if string(l.Unit) == unit && !r.Shadow {
+				life, found = min(life, l.Per.Duration()), true
+			}
+		}
+	}
+	return life, found
+}
+
+// anyBudget reports whether a rule counts the unit for the call.
+func (b *Broker) anyBudget(call *sluice.Call, unit string) bool {
+	probe := *call
+	probe.ID, probe.Note, probe.Expires = "", nil, 0
+	e, err := b.ctl.Check(b.ctx, probe)
+	if err != nil {
+		return true // the ledger says why
+	}
+	for i := range e.Rules {
+		for _, l := range e.Rules[i].Limits {
+			if e.Rules[i].Matched && !e.Rules[i].Shadow && string(l.Level.Unit) == unit {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+type settlement struct {
+	ReservationID string      `json:"reservationId"`
+	Used          json.Number `json:"used"`
+	Result        string      `json:"result"`
+}
+
+// results are how native work can have ended, as the ledger keeps them.
+var results = map[string]uint8{"success": 1, "failure": 2, "refused": 3}
+
+// settle notes what was really used. Nothing comes back unless the rule says so.
+func (b *Broker) settle(k *conn, m *jsonrpc.Message) (any, *jsonrpc.Error) {
+	var q settlement
+	if e := readParams(m, &q); e != nil {
+		return nil, e
+	}
+	outcome, ok := results[q.Result]
+	if !ok || q.ReservationID == "" || q.Used == "" {
+		return nil, invalidParams(`settle needs reservationId, used and a result: "success", "failure" or "refused"`, nil)
+	}
+	ctx, cancel := context.WithTimeout(b.ctx, defaultConnect)
+	defer cancel()
+	adm, err := b.ctl.Resume(ctx, ledgerName(k, q.ReservationID))
+	if err != nil {
+		return nil, b.refuseSettle(k, pick(errors.Is(err, sluice.ErrUnknown), "unknown-reservation", "storage-unavailable"))
+	}
+	var n reservationNote
+	if json.Unmarshal(adm.Note(), &n) != nil {
+		return nil, b.refuseSettle(k, "unknown-reservation")
+	}
+	used, err := strconv.ParseInt(string(q.Used), 10, 64)
+	if err != nil || used < 0 || used > maxSafe {
+		return nil, b.refuseSettle(k, "invalid-usage")
+	}
+	err = adm.SettleAs(ctx, sluice.Cost{{Unit: sluice.Unit(n.Unit), N: used}}, outcome)
+	switch {
+	case errors.Is(err, sluice.ErrSettled):
+		return nil, b.refuseSettle(k, "settlement-conflict")
+	case errors.Is(err, sluice.ErrOverrun):
+		return nil, b.refuseSettle(k, "invalid-usage")
+	case err != nil:
+		return nil, b.refuseSettle(k, "storage-unavailable")
+	}
+	e := n.event(audit.Settle, audit.Settled, nil)
+	e.Used, e.Result = &used, q.Result
+	b.note(e)
+	return map[string]bool{"settled": true}, nil
+}
+
+func (b *Broker) refuseSettle(k *conn, why string) *jsonrpc.Error {
+	b.note(audit.Event{Action: audit.Settle, Outcome: audit.Refused, Slot: k.slot.name, Identity: "provider:" + k.provider.ID, Reason: why})
+	return b.errorOf(k, protocol.Refused, "Settlement refused: "+why, reason{Reason: why})
+}

@@ -1,0 +1,402 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluicegate/sluice/mcp/audit"
+	"github.com/sluicegate/sluice/mcp/jsonrpc"
+	"github.com/sluicegate/sluice/mcp/link"
+	"github.com/sluicegate/sluice/mcp/policy"
+)
+
+// A Slot is a place for one provider.
+type Slot struct {
+	// Name is what clients and rules call it. Letters, digits and ._- only.
+	Name string
+	// Dialer calls the provider. Nil is a slot that a provider dials into.
+	Dialer link.Dialer
+	// Mark tells one configuration from another: a slot that keeps its mark keeps its
+	// connection when the broker takes over new options.
+	Mark string
+	// Protocol is "auto", "legacy" or "modern". Empty is auto.
+	Protocol string
+	// RequestTimeout is how long a request may take, zero for ever. Progress extends it,
+	// but not beyond MaxRequest; a MaxRequest of zero lets nothing extend it.
+	RequestTimeout, MaxRequest time.Duration
+	// ConnectTimeout bounds the connecting and the handshake. Zero is 10 s.
+	ConnectTimeout time.Duration
+	// ExitProvesStop frees the slots that calls hold when the provider's process ends.
+	ExitProvesStop bool
+	// MaxResult bounds an answer in bytes. Zero is 16 MiB.
+	MaxResult int
+	// NoValidation lets arguments through that do not fit the tool's schema.
+	NoValidation bool
+	// Cache says which tools' results may be given again.
+	Cache []CacheRule
+	// Prefix stands before its tools' names in _all. Nil is the name and "-".
+	Prefix *string
+	// Tools are the tools that are offered. Nil is all.
+	Tools []string
+}
+
+// A CacheRule lets results of a tool be given again.
+type CacheRule struct {
+	Tool string
+	TTL  time.Duration
+	// Shared gives them to every caller who may call the tool; otherwise each has its own.
+	Shared bool
+	// Writes allows it for a tool that does not say that it only reads.
+	Writes bool
+}
+
+// How a provider that has gone is called again.
+const (
+	defaultConnect = 10 * time.Second
+	defaultResult  = 16 << 20
+	firstPause     = 200 * time.Millisecond
+	longestPause   = 30 * time.Second
+	steady         = time.Minute // a connection that lived so long was no failure
+)
+
+// A slot is a place for a provider, and what is known of the one that is there.
+type slot struct {
+	b       *Broker
+	name    string
+	options atomic.Pointer[Slot]
+	builtin *builtin // the broker's own tools, instead of a provider
+	all     bool     // the union of all slots, instead of a provider
+	stop    context.CancelFunc
+	kick    chan struct{} // calls again at once
+
+	mu        sync.Mutex
+	current   *conn
+	holder    *conn // who dialled in and has the slot, also before the handshake is through
+	born      int64
+	trying    chan struct{} // closed when the attempt under way has ended
+	lastErr   error
+	next      time.Time   // of the next attempt
+	relisting *time.Timer // runs while the tools are about to be listed again
+	tools     atomic.Pointer[catalog]
+	interest  map[string]map[*Session]bool // who has subscribed to a resource
+}
+
+func (b *Broker) newSlot(o Slot) *slot {
+	sl := &slot{b: b, name: o.Name, kick: make(chan struct{}, 1), interest: map[string]map[*Session]bool{}}
+	sl.options.Store(&o)
+	if o.Dialer != nil {
+		ctx, stop := context.WithCancel(b.ctx)
+		sl.stop = stop
+		sl.trying = make(chan struct{})
+		b.running.Go(func() { sl.run(ctx) })
+	}
+	return sl
+}
+
+func (sl *slot) conf() *Slot { return sl.options.Load() }
+
+func (sl *slot) timeout() time.Duration { return sl.conf().RequestTimeout }
+
+func (sl *slot) connectTimeout() time.Duration {
+	if t := sl.conf().ConnectTimeout; t > 0 {
+		return t
+	}
+	return defaultConnect
+}
+
+func (sl *slot) tooLarge(m *jsonrpc.Message) bool {
+	most := sl.conf().MaxResult
+	if most == 0 {
+		most = defaultResult
+	}
+	return len(m.Raw) > most
+}
+
+// run keeps a provider connected that the broker calls.
+func (sl *slot) run(ctx context.Context) {
+	for failures := 0; ctx.Err() == nil; {
+		began := time.Now()
+		err := sl.dial(ctx)
+		if time.Since(began) > steady {
+			failures = 0
+		}
+		if errors.Is(err, errRenew) {
+			continue
+		}
+		sl.pause(ctx, failures, err)
+		failures++
+	}
+}
+
+// errRenew ends a connection whose session the provider does not know any more.
+var errRenew = errors.New("mcp: the provider has forgotten the session")
+
+// dial connects, and returns when the connection has ended.
+func (sl *slot) dial(ctx context.Context) error {
+	k := newConn(sl, nil)
+	within, cancel := context.WithTimeout(ctx, sl.connectTimeout())
+	defer cancel()
+	l, err := sl.conf().Dialer.Dial(within, k)
+	if err == nil {
+		k.link = l
+		err = sl.welcome(within, k)
+	}
+	sl.tried(err)
+	if err != nil {
+		if l != nil {
+			_ = l.Close()
+		}
+		return err
+	}
+	select {
+	case <-k.done:
+	case <-ctx.Done():
+		_ = l.Close()
+		<-k.done
+	}
+	return k.over
+}
+
+// pause waits before the next attempt, the longer the more have failed.
+func (sl *slot) pause(ctx context.Context, failures int, err error) {
+	most := min(firstPause<<min(failures, 10), longestPause)
+	wait := most/2 + rand.N(most/2)
+	sl.mu.Lock()
+	sl.next = time.Now().Add(wait)
+	sl.mu.Unlock()
+	sl.b.log.Warn("mcp: a provider is not connected", "slot", sl.name, "error", err, "next", wait.Round(time.Millisecond))
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	case <-sl.kick:
+	}
+	sl.mu.Lock()
+	if sl.trying == nil {
+		sl.trying = make(chan struct{})
+	}
+	sl.mu.Unlock()
+}
+
+// tried ends an attempt for those who wait for it.
+func (sl *slot) tried(err error) {
+	sl.mu.Lock()
+	defer sl.mu.Unlock()
+	sl.lastErr = err
+	if sl.trying != nil {
+		close(sl.trying)
+		sl.trying = nil
+	}
+}
+
+// welcome makes k the slot's connection once the handshake is through and its tools are
+// known.
+func (sl *slot) welcome(ctx context.Context, k *conn) error {
+	if err := k.handshake(ctx); err != nil {
+		return err
+	}
+	list := k.list(ctx)
+	sl.mu.Lock()
+	sl.born++
+	k.born = sl.born
+	old := sl.current
+	sl.current = k
+	sl.mu.Unlock()
+	sl.show(list)
+	if old != nil && old != k {
+		_ = old.link.Close()
+	}
+	sl.b.log.Info("mcp: a provider is connected", "slot", sl.name, "protocol", k.hello.version, "tools", list.count())
+	k.follow()
+	return nil
+}
+
+// dropped takes k from the slot if it is still the one there.
+func (sl *slot) dropped(k *conn) {
+	sl.mu.Lock()
+	if sl.holder == k {
+		sl.holder = nil
+	}
+	gone := sl.current == k
+	if gone {
+		sl.current = nil
+		sl.lastErr = k.over
+		if sl.conf().Dialer != nil && sl.trying == nil {
+			sl.trying = make(chan struct{})
+		}
+	}
+	sl.mu.Unlock()
+	if gone {
+		sl.b.cache.Drop(sl.name)
+	}
+}
+
+// connection returns the provider's connection, or nil.
+func (sl *slot) connection() *conn {
+	sl.mu.Lock()
+	defer sl.mu.Unlock()
+	return sl.current
+}
+
+// await returns the connection, waiting for an attempt that is under way.
+func (sl *slot) await(ctx context.Context) *conn {
+	sl.mu.Lock()
+	k, trying := sl.current, sl.trying
+	waits := k == nil && trying != nil && time.Now().After(sl.next)
+	sl.mu.Unlock()
+	if !waits {
+		return k
+	}
+	select {
+	case <-trying:
+	case <-ctx.Done():
+	}
+	return sl.connection()
+}
+
+// renew ends a connection whose session has gone, and calls the provider again.
+func (sl *slot) renew(k *conn) {
+	k.Down(errRenew)
+	_ = k.link.Close()
+}
+
+// absent says in words that no provider is there.
+func (sl *slot) absent() string {
+	sl.mu.Lock()
+	defer sl.mu.Unlock()
+	text := fmt.Sprintf("Provider %q is not connected", sl.name)
+	if sl.conf().Dialer != nil && !sl.next.IsZero() {
+		if wait := time.Until(sl.next); wait > 0 {
+			text += fmt.Sprintf("; the next attempt is in %v", wait.Round(time.Second/10))
+		}
+	}
+	return text
+}
+
+func (sl *slot) lateText(ms int64) string {
+	return fmt.Sprintf("Provider %q did not respond within %dms", sl.name, ms)
+}
+
+func (sl *slot) largeText(n int) string {
+	return fmt.Sprintf("Provider %q answered with %d bytes; the slot's maxResultBytes is less", sl.name, n)
+}
+
+func (sl *slot) lostText(f link.Failure) string {
+	if f.NotRun {
+		return fmt.Sprintf("Provider %q could not be reached", sl.name)
+	}
+	return fmt.Sprintf("Provider %q disconnected before it answered; the outcome is unknown", sl.name)
+}
+
+func lostReason(f link.Failure) reason {
+	r := reason{Reason: pick(f.NotRun, "provider-unreachable", "provider-disconnected")}
+	if f.RetryAfter > 0 {
+		r.RetryAfterMs = f.RetryAfter.Milliseconds()
+	}
+	return r
+}
+
+// A TakeoverMode says when a provider may take a slot that another connection holds.
+type TakeoverMode uint8
+
+// The modes. Only the same principal may ever take over.
+const (
+	TakeoverDead   TakeoverMode = iota // when the one that holds it does not answer any more
+	TakeoverNever                      // not before it has gone
+	TakeoverAlways                     // at once
+)
+
+// Errors of Register.
+var (
+	ErrTaken   = errors.New("mcp: the slot is taken by a provider that is alive")
+	ErrForeign = errors.New("mcp: the slot is another provider's")
+)
+
+// Register gives a slot to a provider that has dialled in as who, over l. What the link
+// receives goes to the inbox from then on; the handshake follows in the background. It
+// returns ErrNoSlot, ErrTaken or ErrForeign if the provider may not have the slot.
+func (b *Broker) Register(name string, who *policy.Principal, l link.Link) (link.Inbox, error) {
+	sl := b.dialledSlot(name, who)
+	if sl == nil {
+		return nil, ErrNoSlot
+	}
+	k := newConn(sl, who)
+	k.link = l
+	if err := sl.claim(k); err != nil {
+		b.noteTakeover(sl, who, err)
+		return nil, err
+	}
+	b.running.Go(func() {
+		ctx, cancel := context.WithTimeout(b.ctx, sl.connectTimeout())
+		defer cancel()
+		err := sl.welcome(ctx, k)
+		sl.tried(err)
+		b.noteTakeover(sl, who, err)
+		if err != nil {
+			b.log.Warn("mcp: a provider's handshake failed", "slot", sl.name, "provider", who.ID, "error", err)
+			_ = l.Close()
+		}
+	})
+	return k, nil
+}
+
+// claim gives the slot to k, and ends the connection that holds it if its provider may be
+// taken over.
+func (sl *slot) claim(k *conn) error {
+	for {
+		sl.mu.Lock()
+		holder := sl.holder
+		if holder == nil {
+			sl.holder = k
+			sl.mu.Unlock()
+			return nil
+		}
+		sl.mu.Unlock()
+		if holder.provider.ID != k.provider.ID {
+			return ErrForeign
+		}
+		if !sl.yields(holder) {
+			return ErrTaken
+		}
+		holder.Down(errReplaced) // which leaves the slot to the next
+		_ = holder.link.Close()
+	}
+}
+
+// yields reports whether a connection may be replaced by another of its provider's.
+func (sl *slot) yields(k *conn) bool {
+	switch sl.b.settings().Takeover {
+	case TakeoverNever:
+		return false
+	case TakeoverAlways:
+		return true
+	}
+	ctx, cancel := context.WithTimeout(sl.b.ctx, probeWait)
+	defer cancel()
+	p, ok := k.link.(link.Prober)
+	return ok && !p.Alive(ctx)
+}
+
+var errReplaced = errors.New("mcp: another connection of the provider has taken the slot")
+
+const probeWait = 3 * time.Second
+
+func (b *Broker) noteTakeover(sl *slot, who *policy.Principal, err error) {
+	e := audit.Event{Action: audit.Takeover, Outcome: pick(err == nil, audit.Granted, audit.Refused), Allowed: err == nil, Slot: sl.name, Identity: "provider:" + who.ID}
+	if err != nil {
+		e.Error = err.Error()
+	}
+	b.note(e)
+}
+
+func sortSlots(list []*slot) {
+	slices.SortFunc(list, func(a, b *slot) int { return strings.Compare(a.name, b.name) })
+}

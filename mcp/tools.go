@@ -1,0 +1,154 @@
+package mcp
+
+import (
+	"encoding/json"
+
+	"github.com/sluicegate/sluice/mcp/audit"
+	"github.com/sluicegate/sluice/mcp/protocol"
+)
+
+// callTool admits a call of a tool and passes it on. Nothing is taken before the last step:
+// what is denied, unknown, malformed or known already costs nothing.
+func (s *Session) callTool(c *call) {
+	name, ok := toolName(c)
+	if !ok {
+		return
+	}
+	switch {
+	case s.slot.all:
+		s.callAny(c, name)
+	case s.slot.builtin != nil:
+		s.callBuiltin(c, name)
+	default:
+		s.callProvider(c, name)
+	}
+}
+
+// toolName returns the tool that a call names, or answers the call.
+func toolName(c *call) (string, bool) {
+	raw, _ := c.request.Param("name")
+	var name string
+	if json.Unmarshal(raw, &name) != nil || name == "" {
+		c.failCode(codeInvalidParams, okStatus, "tools/call needs the tool's name")
+		return "", false
+	}
+	return name, true
+}
+
+func (s *Session) callProvider(c *call, name string) {
+	if !c.allowed(name) {
+		return
+	}
+	k := s.provider(c)
+	if k == nil {
+		return
+	}
+	list := c.slot.tools.Load()
+	t := list.tool(name)
+	if t == nil && list.known() {
+		c.failWith(protocol.UnknownTool, audit.Event{Action: audit.Admit, Outcome: audit.Invalid, Reason: "unknown-tool"}, "Unknown tool", nil)
+		return
+	}
+	c.tool = t
+	if t != nil && !c.valid(t) {
+		return
+	}
+	if again, ok := c.unpark(name); !ok || again {
+		if ok {
+			c.dispatch(k)
+		}
+		return
+	}
+	if t != nil && c.fromCache(t) {
+		return
+	}
+	if c.admitTool(k, t.nameOr("")) {
+		c.dispatch(k)
+	}
+}
+
+// valid checks the arguments against the tool's schema. What does not fit never reaches
+// the provider, and is answered in the way in which models learn from it.
+func (c *call) valid(t *tool) bool {
+	if c.slot.conf().NoValidation {
+		return true
+	}
+	arguments, _ := c.request.Param("arguments")
+	wrong := t.check(arguments)
+	if wrong == "" {
+		return true
+	}
+	if c.version == "" || protocol.EraOf(c.version) == protocol.Legacy && c.version < protocol.V20251125 {
+		c.failWith(protocol.BadArguments, audit.Event{Action: audit.Admit, Outcome: audit.Invalid, Reason: "invalid-arguments"}, "Invalid arguments: "+wrong, nil)
+		return false
+	}
+	c.result(toolError("Invalid arguments: "+wrong), audit.Invalid)
+	return false
+}
+
+// A toolResult is a result of a tool of the broker's own.
+type toolResult struct {
+	Content           []content `json:"content"`
+	StructuredContent any       `json:"structuredContent,omitempty"`
+	IsError           bool      `json:"isError,omitempty"`
+}
+
+type content struct {
+	Type string `json:"type"`
+	Text string `json:"text"`
+}
+
+// toolError is a result that tells a model what went wrong.
+func toolError(text string) toolResult {
+	return toolResult{Content: []content{{"text", text}}, IsError: true}
+}
+
+// listTools lists the tools that the caller may call, from the same table that calls are
+// looked up in.
+func (s *Session) listTools(c *call) {
+	if s.slot.all {
+		c.result(toolList{Tools: s.allTools()}, audit.Completed)
+		return
+	}
+	if !c.allowed("") {
+		return
+	}
+	if s.slot.builtin != nil {
+		c.result(toolList{Tools: s.builtinTools()}, audit.Completed)
+		return
+	}
+	k := s.provider(c)
+	if k == nil {
+		return
+	}
+	list := s.slot.tools.Load()
+	if !list.known() {
+		c.dispatch(k) // the provider says what there is, or why not
+		return
+	}
+	c.result(toolList{Tools: s.visibleTools(s.slot, list), TTLMs: list.ttl, CacheScope: list.scope}, audit.Completed)
+}
+
+type toolList struct {
+	Tools      []json.RawMessage `json:"tools"`
+	TTLMs      json.RawMessage   `json:"ttlMs,omitempty"`
+	CacheScope string            `json:"cacheScope,omitempty"`
+}
+
+// visibleTools are those of a provider that the caller may call.
+func (s *Session) visibleTools(sl *slot, list *catalog) []json.RawMessage {
+	visible := []json.RawMessage{}
+	for _, t := range list.tools {
+		if s.maySee(sl, t.name) {
+			visible = append(visible, t.raw)
+		}
+	}
+	return visible
+}
+
+// maySee asks the same of the policy as a call would.
+func (s *Session) maySee(sl *slot, tool string) bool {
+	p := s.b.settings().Policy
+	resource := p.Resource(sl.name)
+	return p.Decide(s.who, p.Capability(resource, sl.name, "tools/call", tool), resource).Allowed
+}
