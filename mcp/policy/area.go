@@ -53,7 +53,10 @@ func newArea(text string, where map[string]string, limits Limits, source string)
 	named := map[string]int{}
 	for i, seg := range segments {
 		name, ok := placeholder(seg)
-		if !ok {
+		switch {
+		case !ok && strings.ContainsAny(seg, "{}"):
+			return nil, fmt.Errorf("in the pattern %q, {name} must be a whole segment", text)
+		case !ok:
 			continue
 		}
 		if _, twice := named[name]; twice || name == "" {
@@ -81,11 +84,9 @@ func newArea(text string, where map[string]string, limits Limits, source string)
 
 // placeholder returns the name of a {name} segment.
 func placeholder(seg string) (string, bool) {
-	name, ok := strings.CutPrefix(seg, "{")
-	if !ok {
-		return "", false
-	}
-	return strings.CutSuffix(name, "}")
+	name, open := strings.CutPrefix(seg, "{")
+	name, closed := strings.CutSuffix(name, "}")
+	return name, open && closed && !strings.ContainsAny(name, "{}")
 }
 
 // expression compiles an expression that has to match a segment whole.
@@ -106,8 +107,8 @@ func expression(text string) (*regexp.Regexp, error) {
 
 // covers reports whether a path lies in the area.
 func (a *area) covers(path string) bool {
-	if !a.pattern.Match(path) {
-		return false
+	if matched := a.pattern.Match(path); !matched || len(a.where) == 0 {
+		return matched
 	}
 	segments := strings.Split(path[1:], "/")
 	for _, c := range a.where {

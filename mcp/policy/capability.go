@@ -127,16 +127,15 @@ func (p *Policy) toolCapability(path, tool string) string {
 	return ToolsCall
 }
 
-// isCapability is capabilityForm without an engine for expressions.
+// isCapability reports whether s has the form of a capability: letters, digits and
+// "._:-", one of the former first, or "*".
 func isCapability(s string) bool {
-	if s == "*" {
-		return true
-	}
 	for i := range len(s) {
-		c := s[i]
-		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
-		if !letter && (i == 0 || !strings.ContainsRune("._:-", rune(c))) {
-			return false
+		switch c := s[i]; {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9':
+		case i > 0 && (c == '.' || c == '_' || c == ':' || c == '-'):
+		default:
+			return s == "*"
 		}
 	}
 	return s != ""

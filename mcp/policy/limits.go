@@ -72,7 +72,7 @@ func finite(n json.Number, absent float64) (float64, bool) {
 		return absent, true
 	}
 	f, err := strconv.ParseFloat(string(n), 64)
-	return f, err == nil && !math.IsInf(f, 0) && !math.IsNaN(f)
+	return f, err == nil && json.Valid([]byte(n)) // Go reads 0x10 and Inf too
 }
 
 // scalar returns a spelling that equal values have in common: 1 and 1.0 are one number.

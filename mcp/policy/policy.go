@@ -41,7 +41,7 @@ type Config struct {
 	Providers []Provider
 	// SharedSecret, if not nil, is a secret that any provider may show. Its bearer may serve
 	// every slot and declare nothing.
-	SharedSecret []byte
+	SharedSecret Secret
 	// ProtectedSlots are slots that one provider alone may call and one alone may serve.
 	ProtectedSlots map[string]Protection
 }
@@ -88,11 +88,12 @@ type clause struct {
 	id           string
 	pattern      resource.Pattern
 	capabilities map[string]bool
+	every        bool // capability
 }
 
 // covers reports whether c is about a capability on a resource.
 func (c *clause) covers(capability, path string) bool {
-	return (c.capabilities[capability] || c.capabilities["*"]) && c.pattern.Match(path)
+	return (c.every || c.capabilities[capability]) && c.pattern.Match(path)
 }
 
 // New compiles a policy. The error names everything that is wrong.
@@ -126,10 +127,8 @@ func (p *Policy) Version() string {
 	return p.version
 }
 
-// version is a digest of all but the secrets.
-func (c Config) version() string {
-	c.SharedSecret = nil
-	c.Providers = withoutSecrets(c.Providers)
+// version is a digest of all but the secrets, which write themselves as a word.
+func (c *Config) version() string {
 	text, err := json.Marshal(c)
 	if err != nil {
 		return "invalid" // a limit that is no JSON; New refuses it with its place

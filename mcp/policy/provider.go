@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -24,13 +23,23 @@ const MinSecret = 16
 // sharedID is the principal that everybody is who has the shared secret.
 const sharedID = "shared-secret"
 
+// A Secret is what somebody shows to be believed. It prints itself as a word, so that no
+// log and no error shows it.
+type Secret []byte
+
+// String returns "(secret)".
+func (Secret) String() string { return "(secret)" }
+
+// MarshalText returns "(secret)".
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
 // A Provider is the configuration of a principal that may serve slots.
 type Provider struct {
 	// ID names it, in rules and in audit. Required.
 	ID string
 	// Secret is what it shows; at least [MinSecret] bytes, and nobody else's. Only its
 	// digest is kept.
-	Secret []byte
+	Secret Secret
 	// Subjects are those of the caller that the provider is when it asks for itself, or
 	// calls another slot.
 	Subjects []string
@@ -64,7 +73,7 @@ func (w *Principal) allows(path string) bool {
 // providers are the principals there are.
 type providers struct{ list []*Principal }
 
-func (b *builder) providers(list []Provider, shared []byte) {
+func (b *builder) providers(list []Provider, shared Secret) {
 	if shared != nil {
 		list = append(slices.Clip(list), Provider{ID: sharedID, Secret: shared})
 	}
@@ -92,7 +101,7 @@ func (b *builder) principal(o *Provider) *Principal {
 		b.problem("provider %q: a secret of %d bytes can be guessed; use at least %d random ones", o.ID, len(o.Secret), MinSecret)
 	}
 	for _, s := range o.Subjects {
-		if !subjectForm.MatchString(s) || s == Anonymous {
+		if !subjectForm.MatchString(s) {
 			b.problem(`provider %q: %q is no subject; write a kind and a name, such as "service:historian"`, o.ID, s)
 		}
 	}
@@ -103,15 +112,6 @@ func (b *builder) principal(o *Provider) *Principal {
 		}
 	}
 	return w
-}
-
-// withoutSecrets is what a version may depend on.
-func withoutSecrets(list []Provider) []Provider {
-	list = slices.Clone(list)
-	for i := range list {
-		list[i].Secret = nil
-	}
-	return list
 }
 
 // Principal returns the provider of an ID, or nil.
@@ -170,6 +170,3 @@ func shownSecrets(header map[string][]string) (shown []string) {
 	}
 	return shown
 }
-
-// String shows no secret.
-func (o Provider) String() string { return fmt.Sprintf("provider %q", o.ID) }

@@ -9,10 +9,12 @@ import (
 	"github.com/sluicegate/sluice/internal/resource"
 )
 
-var (
-	capabilityForm = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9._:-]*|\*)$`)
-	subjectForm    = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9_-]*:[^\x00-\x1f\x7f]+|` + Anonymous + `)$`)
-)
+// subjectForm has no *: who writes "group:*" takes it for a pattern, and a deny that
+// never matches forbids nothing.
+var subjectForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]*:[^*\x00-\x1f\x7f]+$`)
+
+// isSubject reports whether rules can be about s.
+func isSubject(s string) bool { return s == Anonymous || subjectForm.MatchString(s) }
 
 // rules compiles roles, assignments and denies into clauses by subject.
 func (b *builder) rules(c *Config) {
@@ -56,13 +58,13 @@ func (b *builder) id(id, kind string, i int) string {
 }
 
 func (b *builder) clause(kind, id, subject, where string, capabilities map[string]bool) (clause, bool) {
-	form := subjectForm.MatchString(subject)
+	form := isSubject(subject)
 	if !form {
 		b.problem(`%s %q: %q is no subject; write a kind and a name, such as "user:alice" or "group:operators"`, kind, id, subject)
 	}
 	pattern, err := resource.Parse(where)
 	ok := b.check(err, "%s %q", kind, id)
-	return clause{id, pattern, capabilities}, ok && form
+	return clause{id, pattern, capabilities, capabilities["*"]}, ok && form
 }
 
 func (b *builder) subject(name string) *clauses {
@@ -78,7 +80,7 @@ func (b *builder) subject(name string) *clauses {
 func (b *builder) capabilities(list []string, kind, name string) map[string]bool {
 	set := map[string]bool{}
 	for _, c := range list {
-		if !capabilityForm.MatchString(c) {
+		if !isCapability(c) {
 			b.problem(`%s %q: %q is no capability; write letters, digits and ._:-, such as "mcp.tools.call", or * for all`, kind, name, c)
 		}
 		set[c] = true
