@@ -48,6 +48,9 @@ type Options struct {
 	// cells it found. ResetAll does so for everybody.
 	Reset    func(ctx context.Context, identity string) (int, error)
 	ResetAll func(ctx context.Context) (int, error)
+	// Release frees the slots that a call of the MCP broker holds, whose work has stopped
+	// by the word of an operator, and reports whether it held any.
+	Release func(ctx context.Context, slot, request, by string) (bool, error)
 	// Reload loads the configuration again. It need not report to [Admin.Loaded] itself
 	// what it returns: whoever loads does, because signals and file changes load too.
 	Reload func(ctx context.Context) error

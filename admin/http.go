@@ -14,6 +14,7 @@ func (a *Admin) routes() http.Handler {
 	}
 	mux.Handle("GET /actuator/ratelimits", read(a.getRateLimits))
 	mux.Handle("POST /actuator/ratelimits/reset", a.guard.need(Operator, a.postReset))
+	mux.Handle("POST /actuator/mcp/release", a.guard.need(Operator, a.postRelease))
 	mux.Handle("POST /actuator/reload", a.guard.need(Operator, a.postReload))
 	mux.Handle("GET /actuator/health", a.guard.open(a.getReadiness))
 	mux.Handle("GET /actuator/health/liveness", a.guard.open(a.getLiveness))
