@@ -29,26 +29,17 @@ func Delete(path ...string) Edit { return Edit{path: path} }
 // however many edits there are. The kind of a message does not change, and its method
 // cannot be edited.
 func (m *Message) Edit(edits ...Edit) *Message {
-	e := newEditor(m.Raw, edits)
-	e.value(m.Raw, slices.Clone(edits), 0)
+	var e editor
+	e.edit(m.Raw, edits)
 	n := *m
 	n.Raw = e.out
-	for _, c := range e.changed {
-		value := e.out[c.start:c.end:c.end]
-		if c.start == c.end {
-			value = nil
-		}
-		switch c.name {
-		case "id":
-			n.ID = RawID(value)
-		case "params":
-			n.Params = value
-		case "result":
-			n.Result = value
-		case "error":
-			n.Err = value
-		}
+	var id json.RawMessage
+	if e.read(0, &id) {
+		n.ID = RawID(id)
 	}
+	e.read(1, &n.Params)
+	e.read(2, &n.Result)
+	e.read(3, &n.Err)
 	return &n
 }
 
@@ -64,34 +55,49 @@ func DeleteIn(raw json.RawMessage, path ...string) json.RawMessage {
 	return editIn(raw, Delete(path...))
 }
 
-func editIn(raw json.RawMessage, edit Edit) json.RawMessage {
-	edits := []Edit{edit}
-	e := newEditor(raw, edits)
-	e.value(raw, edits, 0)
+func editIn(raw json.RawMessage, one Edit) json.RawMessage {
+	var e editor
+	e.edit(raw, []Edit{one})
 	return e.out
 }
 
+// fields are the members of a frame that a [Message] has too.
+var fields = [...]string{"id", "params", "result", "error"}
+
 // An editor writes a value with edits in it.
 type editor struct {
-	out     []byte
-	changed []change // what happened to members of the outermost object
+	out []byte
+
+	// fields say where in out the edited ones stand: zero if none edited them, and from
+	// start to start if they are gone.
+	fields [len(fields)]struct{ start, end int }
 }
 
-// A change says where in the output a member's value stands; nowhere if it is gone.
-type change struct {
-	name       string
-	start, end int
-}
-
-func newEditor(raw []byte, edits []Edit) *editor {
-	room := len(raw)
+// edit writes raw with edits.
+func (e *editor) edit(raw []byte, edits []Edit) {
+	size := len(raw)
 	for i := range edits {
-		room += len(edits[i].value)
+		size += len(edits[i].value)
 		for _, name := range edits[i].path {
-			room += len(name) + len(`,"":{}`)
+			size += len(name) + len(`,"":{}`)
 		}
 	}
-	return &editor{out: make([]byte, 0, room)}
+	e.out = make([]byte, 0, size)
+	var room [8]Edit
+	e.value(raw, append(room[:0], edits...), 0) // its own copy, which it sorts
+}
+
+// read gives a field the value that it has now, and reports whether it was edited.
+func (e *editor) read(field int, to *json.RawMessage) bool {
+	at := e.fields[field]
+	if at.start == 0 {
+		return false
+	}
+	*to = nil
+	if at.end > at.start {
+		*to = e.out[at.start:at.end:at.end]
+	}
+	return true
 }
 
 // value writes old, nil for none, with edits that all reach into it: their paths are the
@@ -189,11 +195,11 @@ func (e *editor) add(edits []Edit, depth int, some bool) {
 	}
 }
 
-// note keeps what happened to a member of the outermost object, whose value starts there
-// and ends with the output.
+// note keeps where a member of the outermost object stands, if it is a field: from start
+// to the end of the output.
 func (e *editor) note(depth int, name string, start int) {
-	if depth == 0 {
-		e.changed = append(e.changed, change{name, start, len(e.out)})
+	if i := slices.Index(fields[:], name); i >= 0 && depth == 0 {
+		e.fields[i].start, e.fields[i].end = start, len(e.out)
 	}
 }
 

@@ -3,6 +3,7 @@ package jsonrpc
 import (
 	"encoding/json"
 	"strconv"
+	"strings"
 )
 
 // An ID is the id of a request, byte for byte as its sender wrote it: 1 and "1" are two
@@ -43,34 +44,23 @@ func (id ID) Valid() bool {
 // String returns the bytes of the id.
 func (id ID) String() string { return id.raw }
 
-// whole reports whether a JSON value is a number without a fraction. 1.0 and 1e3 have
-// none, 1.5 and 15e-1 have one.
+// whole reports whether a JSON value is a number without a fraction: 1.0 and 1e3 are,
+// 1.5 and 15e-1 are not.
 func whole(raw string) bool {
 	if c := raw[0]; c != '-' && (c < '0' || c > '9') {
 		return false
 	}
-	exponent, point, last := 0, -1, -1 // last: the last digit that is not zero
-	digits := 0
-	for i := range len(raw) {
-		switch c := raw[i]; {
-		case c == '.':
-			point = digits
-		case c == 'e' || c == 'E':
-			n, err := strconv.Atoi(raw[i+1:])
-			if err != nil { // beyond any number of digits that an id may have
-				return last < 0 || raw[i+1] != '-'
-			}
-			exponent = n
-			if point < 0 {
-				point = digits
-			}
-			return last+1 <= point+exponent || last < 0
-		case '0' <= c && c <= '9':
-			if c != '0' {
-				last = digits
-			}
-			digits++
-		}
+	digits, exponent := raw, ""
+	if i := strings.IndexAny(raw, "eE"); i >= 0 {
+		digits, exponent = raw[:i], raw[i+1:]
 	}
-	return point < 0 || last+1 <= point
+	n, _ := strconv.Atoi(exponent)           // zero without one, the nearest beyond the range of int
+	n = max(-MaxIDBytes, min(n, MaxIDBytes)) // more than an id has digits
+	before, after, _ := strings.Cut(digits, ".")
+	after = strings.TrimRight(after, "0")
+	if n >= 0 || after != "" {
+		return len(after) <= n
+	}
+	zeros := len(before) - len(strings.TrimRight(before, "0"))
+	return zeros >= -n || strings.Trim(before, "-0") == ""
 }

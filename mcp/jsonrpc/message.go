@@ -77,9 +77,10 @@ func Parse(data []byte, b Bounds) (*Message, *Error) {
 	if len(data) > b.MaxBytes {
 		return nil, invalid(ID{}, fmt.Sprintf("the frame has more than %d bytes", b.MaxBytes))
 	}
-	var room [24]member
+	var room [12]place
 	s := scanner{data: data, depth: b.MaxDepth, members: room[:0]}
-	value := s.whole()
+	start, end := s.whole()
+	value := data[start:end:end]
 	switch {
 	case s.fault == tooDeep:
 		return nil, invalid(ID{}, fmt.Sprintf("objects and arrays are nested deeper than %d", b.MaxDepth))
@@ -88,7 +89,7 @@ func Parse(data []byte, b Bounds) (*Message, *Error) {
 	case s.fault != sound:
 		return nil, &Error{Code: ParseError, Message: "Parse error: the frame is not one JSON value"}
 	case value[0] == '{':
-		return newMessage(value, s.members, s.repeated)
+		return newMessage(data, value, s.members, s.repeated)
 	case value[0] != '[':
 		return nil, invalid(ID{}, "a frame is an object")
 	}
@@ -98,26 +99,27 @@ func Parse(data []byte, b Bounds) (*Message, *Error) {
 	return nil, invalid(ID{}, "the batch is empty")
 }
 
-// newMessage makes a message of an envelope.
-func newMessage(raw []byte, envelope []member, repeated bool) (*Message, *Error) {
+// newMessage makes a message of an envelope, whose members stand at places in data.
+func newMessage(data, raw []byte, envelope []place, repeated bool) (*Message, *Error) {
 	m := &Message{Raw: raw}
 	var version, method json.RawMessage
 	ids := 0
-	for _, v := range envelope {
-		switch string(v.name) {
+	for _, p := range envelope {
+		value := p.value(data)
+		switch string(p.text(data)) {
 		case "jsonrpc":
-			version = v.value
+			version = value
 		case "id":
-			m.ID = RawID(v.value)
+			m.ID = RawID(value)
 			ids++
 		case "method":
-			method = v.value
+			method = value
 		case "params":
-			m.Params = v.value
+			m.Params = value
 		case "result":
-			m.Result = v.value
+			m.Result = value
 		case "error":
-			m.Err = v.value
+			m.Err = value
 		}
 	}
 	why := m.check(version, method)

@@ -7,15 +7,26 @@ import (
 	"unicode/utf8"
 )
 
-// repeats reports whether two members have the same name. Up to a few are compared in
-// pairs; more are sorted, so that a frame of nothing but names costs no square of them.
-func repeats(members []member) bool {
-	if len(members) > 16 {
-		return repeatsMany(members)
+// repeats reports whether two members have the same name. A few are compared in pairs;
+// more are sorted, so that a frame of nothing but names does not cost their square.
+func repeats(data []byte, members []place) bool {
+	var room [16][]byte
+	names := room[:0]
+	for _, p := range members {
+		names = append(names, p.text(data))
 	}
-	for i := range members {
-		for j := range i {
-			if string(members[i].name) == string(members[j].name) {
+	if len(names) > len(room) {
+		slices.SortFunc(names, bytes.Compare)
+		for i := range len(names) - 1 {
+			if bytes.Equal(names[i], names[i+1]) {
+				return true
+			}
+		}
+		return false
+	}
+	for i, a := range names {
+		for _, b := range names[:i] {
+			if bytes.Equal(a, b) {
 				return true
 			}
 		}
@@ -23,23 +34,8 @@ func repeats(members []member) bool {
 	return false
 }
 
-func repeatsMany(members []member) bool {
-	names := make([][]byte, len(members))
-	for i := range members {
-		names[i] = members[i].name
-	}
-	slices.SortFunc(names, bytes.Compare)
-	for i := 1; i < len(names); i++ {
-		if bytes.Equal(names[i-1], names[i]) {
-			return true
-		}
-	}
-	return false
-}
-
-// unescape returns what a valid string between its quotes stands for. A string without
-// escapes is returned as it is. Half of a surrogate pair becomes U+FFFD, as in
-// encoding/json.
+// unescape returns what a valid string stands for, given without its quotes: the string
+// itself if it has no escapes. Half of a surrogate pair becomes U+FFFD, as in encoding/json.
 func unescape(s []byte) []byte {
 	i := bytes.IndexByte(s, '\\')
 	if i < 0 {
@@ -47,54 +43,43 @@ func unescape(s []byte) []byte {
 	}
 	out := append(make([]byte, 0, len(s)), s[:i]...)
 	for i < len(s) {
-		if s[i] != '\\' {
+		switch {
+		case s[i] != '\\' || i+1 == len(s):
 			out = append(out, s[i])
 			i++
-			continue
-		}
-		if i+1 == len(s) {
-			break
-		}
-		c := s[i+1]
-		i += 2
-		switch c {
-		case 'u':
-			r := unit(s[i:])
-			i = min(i+4, len(s))
-			if utf16.IsSurrogate(r) {
-				r2 := rune(-1)
-				if i+1 < len(s) && s[i] == '\\' && s[i+1] == 'u' {
-					r2 = unit(s[i+2:])
-				}
-				if r = utf16.DecodeRune(r, r2); r != utf8.RuneError {
-					i += 6
-				}
-			}
+		case s[i+1] == 'u':
+			r, n := character(s[i:])
 			out = utf8.AppendRune(out, r)
-		case 'b':
-			out = append(out, '\b')
-		case 'f':
-			out = append(out, '\f')
-		case 'n':
-			out = append(out, '\n')
-		case 'r':
-			out = append(out, '\r')
-		case 't':
-			out = append(out, '\t')
+			i += n
 		default:
-			out = append(out, c)
+			out = append(out, short[s[i+1]])
+			i += 2
 		}
 	}
 	return out
 }
 
-// unit returns the UTF-16 unit that four hexadecimal digits stand for, -1 without them.
-func unit(s []byte) rune {
-	if len(s) < 4 {
+// short are the characters behind a backslash and one letter.
+var short = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
+
+// character returns the character at the front of s, spelt as \uXXXX or as two of those
+// that are a surrogate pair, and its length there.
+func character(s []byte) (r rune, n int) {
+	r, n = unit(s), 6
+	if utf16.IsSurrogate(r) {
+		if pair := utf16.DecodeRune(r, unit(s[min(n, len(s)):])); pair != utf8.RuneError {
+			return pair, 2 * n
+		}
+	}
+	return r, min(n, len(s))
+}
+
+// unit returns the UTF-16 unit that \uXXXX at the front of s stands for, -1 for anything else.
+func unit(s []byte) (r rune) {
+	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
 		return -1
 	}
-	var r rune
-	for _, c := range s[:4] {
+	for _, c := range s[2:6] {
 		h := hexValue(c)
 		if h > 15 {
 			return -1

@@ -15,13 +15,11 @@ type scanner struct {
 	fault fault
 
 	// members are those of the objects that are being read now and whose names have to
-	// differ, the innermost last. The envelope's stay when the scan is over.
-	members  []member
+	// differ, the innermost last. The envelope's stay when the scan is over. They are
+	// offsets, and no slices of data, so that the scanner can stay on the stack.
+	members  []place
 	repeated bool // an object that may not have one name twice does
 }
-
-// A member is a name, without escapes, and a value as it stands.
-type member struct{ name, value []byte }
 
 // A fault is why a scan ended early.
 type fault uint8
@@ -84,18 +82,18 @@ func (s *scanner) next() byte {
 	return s.data[s.at]
 }
 
-// whole reads the one value that the data are, and returns it without the space around.
-func (s *scanner) whole() []byte {
+// whole reads the one value that the data are, and returns where it stands.
+func (s *scanner) whole() (start, end int) {
 	s.space()
-	start := s.at
+	start = s.at
 	if !s.value(&envelope) {
-		return nil
+		return 0, 0
 	}
-	end := s.at
+	end = s.at
 	if s.space(); s.at < len(s.data) {
 		s.fail(malformed)
 	}
-	return s.data[start:end:end]
+	return start, end
 }
 
 // value reads one value, which begins at the next byte. An object whose names have to
@@ -149,7 +147,7 @@ func (s *scanner) object(sh *shape) bool {
 	s.at++
 	s.depth++
 	if sh != nil {
-		s.repeated = s.repeated || repeats(s.members[first:])
+		s.repeated = s.repeated || repeats(s.data, s.members[first:])
 		if sh != &envelope {
 			s.members = s.members[:first]
 		}
@@ -159,11 +157,11 @@ func (s *scanner) object(sh *shape) bool {
 
 // member reads a name, a colon and a value.
 func (s *scanner) member(sh *shape) bool {
-	start := s.at
+	p := place{name: s.at}
 	if !s.text() {
 		return false
 	}
-	name := s.data[start+1 : s.at-1]
+	p.nameEnd = s.at
 	if s.next() != ':' {
 		return s.fail(malformed)
 	}
@@ -172,13 +170,13 @@ func (s *scanner) member(sh *shape) bool {
 	if sh == nil {
 		return s.value(nil)
 	}
-	name = unescape(name)
-	i, start := len(s.members), s.at
-	s.members = append(s.members, member{name: name})
-	if !s.value(sh.within(name)) {
+	p.start = s.at
+	i := len(s.members)
+	s.members = append(s.members, p)
+	if !s.value(sh.within(p.text(s.data))) {
 		return false
 	}
-	s.members[i].value = s.data[start:s.at:s.at]
+	s.members[i].end = s.at
 	return true
 }
 

@@ -25,7 +25,7 @@ func Lookup(raw json.RawMessage, path ...string) (json.RawMessage, bool) {
 func lookup(raw []byte, name string) ([]byte, bool) {
 	for p := range members(raw) {
 		if p.is(raw, name) {
-			return raw[p.start:p.end:p.end], true
+			return p.value(raw), true
 		}
 	}
 	return nil, false
@@ -36,7 +36,7 @@ func lookup(raw []byte, name string) ([]byte, bool) {
 func Members(raw json.RawMessage) iter.Seq2[string, json.RawMessage] {
 	return func(yield func(string, json.RawMessage) bool) {
 		for p := range members(raw) {
-			if !yield(string(p.text(raw)), raw[p.start:p.end:p.end]) {
+			if !yield(string(p.text(raw)), p.value(raw)) {
 				return
 			}
 		}
@@ -80,6 +80,9 @@ type place struct {
 
 // text returns the name without escapes.
 func (p place) text(raw []byte) []byte { return unescape(raw[p.name+1 : p.nameEnd-1]) }
+
+// value returns the value as it stands.
+func (p place) value(raw []byte) json.RawMessage { return raw[p.start:p.end:p.end] }
 
 // is reports whether the member of raw has that name.
 func (p place) is(raw []byte, name string) bool { return string(p.text(raw)) == name }

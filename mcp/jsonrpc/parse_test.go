@@ -2,8 +2,11 @@ package jsonrpc
 
 import (
 	"encoding/json"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // mustParse returns the message of a frame that is one.
@@ -103,6 +106,8 @@ func TestParseRefuses(t *testing.T) {
 		{"M-024 id null", call("null"), request, "null"},
 		{"M-023 an id with a fraction", call("1.5"), request, "null"},
 		{"M-023 an id with a fraction by its exponent", call("15e-1"), request, "null"},
+		{"M-023 an id with a fraction behind zeros", call("100.55e1"), request, "null"},
+		{"M-023 an id whose exponent takes one zero too many", call("100e-3"), request, "null"},
 		{"M-023 an id too small to be whole", call("1e-99999999999999999999"), request, "null"},
 		{"M-026 id true", call("true"), request, "null"},
 		{"M-026 id {}", call("{}"), request, "null"},
@@ -139,7 +144,7 @@ func TestParseRefuses(t *testing.T) {
 func TestIDs(t *testing.T) {
 	for _, id := range []string{
 		"0", "-0", "1", "-7", "9007199254740993", "123456789012345678901234567890", // M-022
-		"1.0", "1.50e1", "1e3", "1E+400", "0.0", "0e-5", "0.000e-9999999999999999999", "120e-1", // M-023
+		"1.0", "1.50e1", "1e3", "1E+400", "0.0", "0e-5", "0.000e-9999999999999999999", "120e-1", "1e9223372036854775807", "1.5e99999999999999999999", // M-023
 		`""`, `"1"`, `"a\u0062\/"`, `"\ud800"`, `"größe"`,
 	} {
 		t.Run("M-022 M-023 M-025 "+id, func(t *testing.T) {
@@ -166,6 +171,168 @@ func TestIDs(t *testing.T) {
 		none, null := ID{}, RawID(json.RawMessage("null"))
 		if !none.IsZero() || none.IsNull() || none.Raw() != nil || null.IsZero() || !null.IsNull() || none.Valid() || null.Valid() {
 			t.Error("they are mixed up")
+		}
+	})
+}
+
+func TestNamesThatStandTwice(t *testing.T) {
+	for _, c := range []struct {
+		name, frame string
+		id          string // of the answer; empty if the frame is good
+	}{
+		{"M-028 in the envelope", `{"jsonrpc":"2.0","id":1,"method":"a","method":"b"}`, "1"},
+		{"M-028 the id", `{"jsonrpc":"2.0","id":1,"method":"a","id":2}`, "null"},
+		{"M-028 a member nobody knows", `{"jsonrpc":"2.0","id":1,"method":"a","x":1,"x":1}`, "1"},
+		{"M-028 spelt with an escape", `{"jsonrpc":"2.0","id":1,"method":"a","m\u0065thod":"b"}`, "1"},
+		{"M-028 spelt with a pair of surrogates", `{"jsonrpc":"2.0","id":1,"method":"a","😀":1,"\ud83d\ude00":1}`, "1"},
+		{"M-028 in params", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"safe","name":"danger"}}`, "1"},
+		{"M-028 in params of an odd spelling", `{"jsonrpc":"2.0","id":1,"method":"tools/call","p\u0061rams":{"name":"safe","n\u0061me":"danger"}}`, "1"},
+		{"M-028 in _meta", `{"jsonrpc":"2.0","id":1,"method":"a","params":{"_meta":{"io.cyanmycelium/caller":1,"io.cyanmycelium\/caller":2}}}`, "1"},
+		{"M-028 in arguments", `{"jsonrpc":"2.0","id":1,"method":"a","params":{"arguments":{"path":"/tmp","path":"/etc"}}}`, "1"},
+		{"M-028 the empty name", `{"jsonrpc":"2.0","id":1,"method":"a","params":{"arguments":{"":1,"":2}}}`, "1"},
+		{"M-028 in a result", `{"jsonrpc":"2.0","id":1,"result":{"resultType":"task","resultType":"complete"}}`, "1"},
+		{"M-028 in a result's _meta", `{"jsonrpc":"2.0","id":1,"result":{"_meta":{"a":1,"a":1}}}`, "1"},
+		{"M-028 in an error", `{"jsonrpc":"2.0","id":1,"error":{"code":1,"code":2,"message":""}}`, "1"},
+		{"deeper in arguments they are the tool's affair", `{"jsonrpc":"2.0","id":1,"method":"a","params":{"arguments":{"x":{"a":1,"a":2}},"y":{"a":1,"a":2}}}`, ""},
+		{"in capitals they are others", `{"jsonrpc":"2.0","id":1,"method":"a","params":{"name":"a","Name":"b","NAME":"c"}}`, ""},
+		{"in two objects they are two", `{"jsonrpc":"2.0","id":1,"method":"a","params":{"id":1,"method":2,"_meta":{"id":3}}}`, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := Parse([]byte(c.frame), Bounds{})
+			if c.id == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if err == nil || err.Code != InvalidRequest || mustParse(t, string(err.Frame())).ID.String() != c.id {
+				t.Errorf("the error is %v, want id %s", err, c.id)
+			}
+		})
+	}
+	t.Run("M-028 among very many", func(t *testing.T) {
+		var b strings.Builder
+		for i := range 50_000 {
+			fmt.Fprintf(&b, `"argument-%d":1,`, i)
+		}
+		frame := `{"jsonrpc":"2.0","id":1,"method":"a","params":{"arguments":{` + b.String() + `"x":1}}}`
+		mustParse(t, frame)
+		if _, err := Parse([]byte(strings.Replace(frame, `"x":1`, `"\u0061rgument-25000":2`, 1)), Bounds{}); err == nil {
+			t.Error("it was not found")
+		}
+	})
+}
+
+func TestBounds(t *testing.T) {
+	nested := func(levels int) string {
+		return `{"jsonrpc":"2.0","id":1,"method":"a","params":` + strings.Repeat(`{"a":`, levels) + "1" + strings.Repeat("}", levels) + "}"
+	}
+	sized := func(n int) string {
+		start, end := `{"jsonrpc":"2.0","id":1,"method":"a","params":{"a":"`, `"}}`
+		return start + strings.Repeat("x", n-len(start)-len(end)) + end
+	}
+	for _, c := range []struct {
+		name, frame string
+		bounds      Bounds
+		code        int64 // zero if it is taken
+	}{
+		{"as large as may be", call("1"), Bounds{MaxBytes: len(call("1"))}, 0},
+		{"a byte more", call("1"), Bounds{MaxBytes: len(call("1")) - 1}, InvalidRequest},
+		{"four MiB", sized(4 << 20), Bounds{}, 0},
+		{"four MiB and a byte", sized(4<<20 + 1), Bounds{}, InvalidRequest},
+		{"as deep as may be", nested(127), Bounds{}, 0},
+		{"an object too deep", nested(128), Bounds{}, InvalidRequest},
+		{"as deep as is said", nested(2), Bounds{MaxDepth: 3}, 0},
+		{"deeper than is said", nested(3), Bounds{MaxDepth: 3}, InvalidRequest},
+		{"arrays without an end", strings.Repeat("[", 4<<20), Bounds{}, InvalidRequest},
+		{"objects without an end", strings.Repeat(`{"a":`, 800_000), Bounds{}, InvalidRequest},
+		{"deep, then not JSON", nested(128) + "}", Bounds{}, InvalidRequest},
+		{"wide is not deep", `{"jsonrpc":"2.0","id":1,"method":"a","params":{"a":[` + strings.Repeat("[[]],", 10_000) + `1]}}`, Bounds{MaxDepth: 5}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := Parse([]byte(c.frame), c.bounds)
+			if c.code == 0 && err != nil || c.code != 0 && (err == nil || err.Code != c.code || !err.ID.IsZero()) {
+				t.Errorf("the error is %v, want code %d", err, c.code)
+			}
+		})
+	}
+}
+
+// TestParseIsLinear compares the time for two sizes. Time is noisy, so the bar is far above
+// linear, and still far below the square.
+func TestParseIsLinear(t *testing.T) {
+	for name, unit := range map[string]string{
+		"escapes": `\u0061`, "quotes": `\"`, "letters": "aaaaaa", "names": "",
+	} {
+		frame := func(n int) []byte {
+			if unit != "" {
+				return []byte(`{"jsonrpc":"2.0","id":1,"method":"a","params":{"a":"` + strings.Repeat(unit, n) + `"}}`)
+			}
+			b := []byte(`{"jsonrpc":"2.0","id":1,"method":"a","params":{"a":0`)
+			for i := range n {
+				b = fmt.Appendf(b, `,"%06d":0`, i)
+			}
+			return append(b, "}}"...)
+		}
+		cost := func(n int) time.Duration {
+			data, best := frame(n), time.Hour
+			for range 5 {
+				start := time.Now()
+				m, err := Parse(data, Bounds{MaxBytes: 64 << 20})
+				if err != nil {
+					t.Fatal(err)
+				}
+				m.Edit(SetID(StringID("x")), Set([]byte("1"), "params", "_meta", "progressToken"))
+				best = min(best, time.Since(start))
+			}
+			return best
+		}
+		if small, large := cost(5_000), cost(80_000); large > 80*small+time.Millisecond {
+			t.Errorf("%s: 16 times as much takes %.0f times as long", name, float64(large)/float64(small))
+		}
+	}
+}
+
+func TestBatch(t *testing.T) {
+	items := func(frame string) (all []string) {
+		for m, err := range mustParse(t, frame).Items(Bounds{}) {
+			if err != nil {
+				all = append(all, string(err.Frame()))
+			} else {
+				all = append(all, m.Kind.String()+" "+string(m.Raw))
+			}
+		}
+		return all
+	}
+	for _, c := range []struct {
+		name, frame string
+		want        []string
+	}{
+		{"each by itself", ` [ {"jsonrpc":"2.0","id":1,"method":"a"} ,{"jsonrpc":"2.0","method":"n"},{"jsonrpc":"2.0","id":2,"result":{}}]`, []string{
+			`request {"jsonrpc":"2.0","id":1,"method":"a"}`, `notification {"jsonrpc":"2.0","method":"n"}`, `response {"jsonrpc":"2.0","id":2,"result":{}}`,
+		}},
+		{"what is none", `[1,{"jsonrpc":"2.0","id":2,"method":"a","method":"b"},[{"jsonrpc":"2.0","id":1,"method":"a"}]]`, []string{
+			`{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Invalid request: a frame is an object"}}`,
+			`{"jsonrpc":"2.0","id":2,"error":{"code":-32600,"message":"Invalid request: the name of a member stands twice"}}`,
+			`{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Invalid request: a batch is no item of a batch"}}`,
+		}},
+		{"a message has none", call("1"), nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := items(c.frame); !slices.Equal(got, c.want) {
+				t.Errorf("got  %q\nwant %q", got, c.want)
+			}
+		})
+	}
+	t.Run("it can be left early", func(t *testing.T) {
+		n := 0
+		for range mustParse(t, "["+strings.Repeat("1,", 1_000_000)+"1]").Items(Bounds{}) {
+			if n++; n == 2 {
+				break
+			}
+		}
+		if n != 2 {
+			t.Errorf("%d items", n)
 		}
 	})
 }
