@@ -58,7 +58,7 @@ func (c *call) allowed(tool string) bool {
 	if d.Allowed {
 		return true
 	}
-	if c.session.o.Transport == "internal" && !c.session.who.Verified {
+	if c.session.o.Transport == "internal" && !c.caller.Verified {
 		c.failWith(protocol.Refused, audit.Event{Action: audit.Admit, Outcome: audit.Denied, Reason: string(d.Reason), DecisionID: d.ID()},
 			"Tool admission refused: the policy does not allow it", reason{Reason: "authorization-denied"})
 		return false
@@ -74,12 +74,12 @@ func (c *call) decide(tool string) policy.Decision {
 	p := c.b.settings().Policy
 	c.who.Resource = p.Resource(c.slot.name)
 	c.who.Capability = p.Capability(c.who.Resource, c.slot.name, c.request.Method, tool)
-	return p.Decide(c.session.who, c.who.Capability, c.who.Resource)
+	return p.Decide(c.caller, c.who.Capability, c.who.Resource)
 }
 
 // identify says whose call it is.
 func (c *call) identify(kind string) {
-	who := c.session.who
+	who := c.caller
 	c.who.Kind, c.who.Provider, c.who.Method = kind, c.slot.name, c.request.Method
 	c.who.Subject, c.who.Subjects = who.Identity(), who.Subjects
 	c.who.Tenant, c.who.Tier, c.who.IP = who.Tenant, who.Tier, who.IP

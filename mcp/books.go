@@ -72,10 +72,7 @@ func (cs *calls) drain(ctx context.Context) {
 // newCall begins a call.
 func (b *Broker) newCall(s *Session, m *jsonrpc.Message, x Exchange) *call {
 	c := &call{b: b, slot: s.slot, session: s, x: x, id: b.nextID(), request: m, start: time.Now()}
-	c.correlation = s.o.Correlation
-	if c.correlation == "" {
-		c.correlation = newUUID()
-	}
+	c.from(s, x)
 	c.token, _ = m.Param("_meta", "progressToken")
 	c.ctx, c.leave = context.WithCancel(b.ctx)
 	return c
@@ -84,7 +81,7 @@ func (b *Broker) newCall(s *Session, m *jsonrpc.Message, x Exchange) *call {
 // note tells the audit what was done about the call.
 func (c *call) note(e audit.Event) {
 	e.Slot, e.RequestID, e.CorrelationID = c.slot.name, c.id.String(), c.correlation
-	e.Method, e.Tool, e.Capability, e.Identity = c.request.Method, c.tool.nameOr(""), c.who.Capability, c.session.who.Identity()
+	e.Method, e.Tool, e.Capability, e.Identity = c.request.Method, c.tool.nameOr(""), c.who.Capability, c.caller.Identity()
 	e.DurationMs = time.Since(c.start).Milliseconds()
 	if !known[e.Method] {
 		e.Method = "other" // a method of the client's own is its text
@@ -300,7 +297,7 @@ func (c *call) held() (Held, bool) {
 		return Held{}, false
 	}
 	age := time.Since(c.start)
-	h := Held{Slot: c.slot.name, RequestID: c.id.String(), Capability: c.who.Capability, Tool: c.tool.nameOr(""), Identity: c.session.who.Identity(),
+	h := Held{Slot: c.slot.name, RequestID: c.id.String(), Capability: c.who.Capability, Tool: c.tool.nameOr(""), Identity: c.caller.Identity(),
 		Rules: rules, Age: age, AgeMs: age.Milliseconds(), State: "running"}
 	switch {
 	case c.task != "":

@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 	"slices"
 	"strconv"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"github.com/sluicegate/sluice/mcp/audit"
 	"github.com/sluicegate/sluice/mcp/jsonrpc"
 	"github.com/sluicegate/sluice/mcp/link"
+	"github.com/sluicegate/sluice/mcp/policy"
 	"github.com/sluicegate/sluice/mcp/protocol"
 )
 
@@ -28,6 +30,8 @@ type call struct {
 	b       *Broker
 	slot    *slot
 	session *Session
+	caller  *policy.Caller
+	params  http.Header // that repeat arguments; nil where there are none
 	x       Exchange
 	id      jsonrpc.ID // the broker's own: the request's id at the provider, its progress token, its name in the ledger
 	request *jsonrpc.Message

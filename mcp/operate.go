@@ -22,7 +22,7 @@ func (b *Broker) releaseTool(ctx context.Context, c *call, arguments json.RawMes
 	if !b.settings().Policy.Enforced() {
 		return toolError("This broker has no authorization policy: nobody is an operator here")
 	}
-	slot, request, by := argument(arguments, "slot"), argument(arguments, "requestId"), c.session.who.Identity()
+	slot, request, by := argument(arguments, "slot"), argument(arguments, "requestId"), c.caller.Identity()
 	ok, err := b.Release(ctx, slot, request, by)
 	switch {
 	case err != nil:

@@ -77,7 +77,7 @@ func (c *call) parks(m *jsonrpc.Message) bool {
 	}
 	inner, _ := jsonrpc.Lookup(m.Result, "requestState")
 	until := time.Now().Add(parkLife)
-	sealed, _ := json.Marshal(p.seal(parkedState{c.id.String(), c.slot.name, c.session.who.Identity(), c.tool.nameOr(""), inner, until.Unix()}))
+	sealed, _ := json.Marshal(p.seal(parkedState{c.id.String(), c.slot.name, c.caller.Identity(), c.tool.nameOr(""), inner, until.Unix()}))
 	answer, status := c.inbound(m)
 	c.answer(answer.Edit(jsonrpc.Set(sealed, "result", "requestState")), status, audit.Completed)
 	c.parked = true
@@ -118,7 +118,7 @@ func (c *call) unpark(name string) (again, ok bool) {
 	_ = json.Unmarshal(raw, &sealed)
 	p := &c.b.parking
 	s, valid := p.open(sealed)
-	if !valid || s.Slot != c.slot.name || s.Who != c.session.who.Identity() || s.Tool != c.tool.nameOr("") {
+	if !valid || s.Slot != c.slot.name || s.Who != c.caller.Identity() || s.Tool != c.tool.nameOr("") {
 		c.failCode(codeInvalidParams, okStatus, "requestState is not what the tool's last answer carried")
 		return false, false
 	}

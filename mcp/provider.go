@@ -101,7 +101,7 @@ func (b *Broker) subjectOf(k *conn, p principal) (*policy.Caller, *call, *jsonrp
 		return k.provider.Caller(), nil, nil
 	case "caller-ref":
 		if c := b.callers.of(p.Ref, k); c != nil {
-			return c.session.who, c, nil
+			return c.caller, c, nil
 		}
 		return nil, nil, invalidParams("The caller reference is not that of a request under way here", nil)
 	}
@@ -114,7 +114,7 @@ func (b *Broker) noteDecision(k *conn, c *call, action audit.Action, a *policy.A
 	e := audit.Event{Action: action, Outcome: pick(allowed, audit.Granted, audit.Denied), Allowed: allowed, Slot: k.slot.name,
 		DecisionID: a.ID(), Capability: a.Capability, Reason: string(a.Reason), Identity: "provider:" + k.provider.ID}
 	if c != nil {
-		e.RequestID, e.CorrelationID, e.Identity = c.id.String(), c.correlation, c.session.who.Identity()
+		e.RequestID, e.CorrelationID, e.Identity = c.id.String(), c.correlation, c.caller.Identity()
 	}
 	b.note(e)
 }

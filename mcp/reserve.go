@@ -98,11 +98,11 @@ func (b *Broker) reserve(k *conn, m *jsonrpc.Message) (any, *jsonrpc.Error) {
 // take asks the ledger.
 func (b *Broker) take(k *conn, c *call, q *reservation, quantity int64, a *policy.Answer) (any, *jsonrpc.Error) {
 	id := b.reservationID(k, c.id.String(), q.IdempotencyKey)
-	n := reservationNote{id, a.ID(), k.slot.name, k.provider.ID, c.id.String(), c.session.who.Identity(), q.Unit, quantity}
+	n := reservationNote{id, a.ID(), k.slot.name, k.provider.ID, c.id.String(), c.caller.Identity(), q.Unit, quantity}
 	text, _ := json.Marshal(n)
 	life, budgets := b.budgetFor(q.Unit)
 	call := sluice.Call{Kind: KindOperation, Provider: k.slot.name, Capability: q.Capability, Resource: a.Resource,
-		Subject: c.session.who.Identity(), Subjects: c.session.who.Subjects, Tenant: c.session.who.Tenant, Tier: c.session.who.Tier, IP: c.session.who.IP,
+		Subject: c.caller.Identity(), Subjects: c.caller.Subjects, Tenant: c.caller.Tenant, Tier: c.caller.Tier, IP: c.caller.IP,
 		Cost: sluice.Cost{{Unit: sluice.Calls, N: 0}, {Unit: sluice.Unit(q.Unit), N: quantity}},
 		ID:   ledgerName(k, id), Note: text, Expires: life}
 	if !budgets || !b.anyBudget(&call, q.Unit) {

@@ -17,7 +17,7 @@ func (c *call) fromCache(t *tool) bool {
 	if rule == nil {
 		return false
 	}
-	scope := cache.Subject(c.session.who.Identity())
+	scope := cache.Subject(c.caller.Identity())
 	if rule.Shared {
 		scope = cache.Shared("all")
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/sluicegate/sluice/mcp/audit"
 	"github.com/sluicegate/sluice/mcp/jsonrpc"
@@ -44,7 +45,7 @@ type ConnectOptions struct {
 type Session struct {
 	b    *Broker
 	slot *slot
-	who  *policy.Caller
+	who  atomic.Pointer[policy.Caller] // never nil
 	o    ConnectOptions
 
 	mu           sync.Mutex
@@ -69,8 +70,9 @@ func (b *Broker) Connect(name string, who *policy.Caller, o ConnectOptions) (*Se
 	if who == nil {
 		who = &policy.Caller{}
 	}
-	s := &Session{b: b, slot: sl, who: who, o: o,
+	s := &Session{b: b, slot: sl, o: o,
 		under: map[jsonrpc.ID][]*call{}, questions: map[jsonrpc.ID]*relayed{}, subscribed: map[string]bool{}}
+	s.who.Store(who)
 	if !b.sessions.add(s) {
 		return nil, ErrStopping
 	}
@@ -229,15 +231,8 @@ func (s *Session) notification(m *jsonrpc.Message) {
 	case "tools/call":
 		// Without an id nothing tells when it ends, so no slot could ever come back.
 		s.b.note(audit.Event{Action: audit.Admit, Outcome: audit.Dropped, Slot: s.slot.name, Method: m.Method,
-			Reason: "untracked-notification", Identity: s.who.Identity(), CorrelationID: s.o.Correlation})
+			Reason: "untracked-notification", Identity: s.caller().Identity(), CorrelationID: s.o.Correlation})
 	}
-}
-
-// Untracked notes a batch that holds calls of tools and is refused whole: nothing would
-// tell them apart.
-func (s *Session) Untracked(calls int) {
-	s.b.note(audit.Event{Action: audit.Admit, Outcome: audit.Refused, Slot: s.slot.name, Method: "tools/call", Quantity: int64(calls),
-		Reason: "untracked-batch", Identity: s.who.Identity(), CorrelationID: s.o.Correlation})
 }
 
 // cancelled cancels the request with the given id, if there is exactly one: of two under
@@ -252,7 +247,7 @@ func (s *Session) cancelled(m *jsonrpc.Message) {
 		same[0].cancel()
 	case len(same) > 1:
 		s.b.note(audit.Event{Action: audit.Cancel, Outcome: audit.Ignored, Slot: s.slot.name, Reason: "ambiguous-id",
-			Identity: s.who.Identity(), CorrelationID: s.o.Correlation})
+			Identity: s.caller().Identity(), CorrelationID: s.o.Correlation})
 	}
 }
 

@@ -100,7 +100,7 @@ func (ts *tasks) begin(c *call, state taskState) bool {
 	if len(ts.by) >= maxTasks || ts.by[key] != nil {
 		return false
 	}
-	t := &task{id: state.TaskID, slot: c.slot, identity: c.session.who.Identity(), call: c}
+	t := &task{id: state.TaskID, slot: c.slot, identity: c.caller.Identity(), call: c}
 	t.timer = time.AfterFunc(state.life(), func() { ts.over(t.slot, t.id) })
 	ts.by[key] = t
 	c.task = t.id
@@ -153,7 +153,7 @@ func (ts *tasks) status(sl *slot, m *jsonrpc.Message) {
 		return
 	}
 	sl.b.sessions.each(sl, func(s *Session) {
-		if s.who.Identity() == identity {
+		if s.caller().Identity() == identity {
 			s.push(m)
 		}
 	})
@@ -172,7 +172,7 @@ func (s *Session) aboutTask(c *call) {
 	if !c.plainSlot() || !c.allowed("") {
 		return
 	}
-	if identity, ok := s.b.ownerOf(s.slot, taskOf(c)); !ok || identity != s.who.Identity() {
+	if identity, ok := s.b.ownerOf(s.slot, taskOf(c)); !ok || identity != s.caller().Identity() {
 		c.failWith(protocol.UnknownTool, audit.Event{Action: audit.Admit, Outcome: audit.Invalid, Reason: "unknown-task"}, "Unknown task", nil)
 		return
 	}
@@ -195,7 +195,7 @@ func (s *Session) listTasks(c *call) {
 		own := slices.DeleteFunc(all, func(raw json.RawMessage) bool {
 			t, ok := stateOf(raw)
 			identity, known := s.b.ownerOf(s.slot, t.TaskID)
-			return !ok || !known || identity != s.who.Identity()
+			return !ok || !known || identity != s.caller().Identity()
 		})
 		text, err := json.Marshal(own)
 		if err != nil {

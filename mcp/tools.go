@@ -50,7 +50,7 @@ func (s *Session) callProvider(c *call, name string) {
 		return
 	}
 	c.tool = t
-	if t != nil && !c.valid(t) {
+	if t != nil && (!c.repeats(t) || !c.valid(t)) {
 		return
 	}
 	if again, ok := c.unpark(name); !ok || again {
@@ -150,5 +150,5 @@ func (s *Session) visibleTools(sl *slot, list *catalog) []json.RawMessage {
 func (s *Session) maySee(sl *slot, tool string) bool {
 	p := s.b.settings().Policy
 	resource := p.Resource(sl.name)
-	return p.Decide(s.who, p.Capability(resource, sl.name, "tools/call", tool), resource).Allowed
+	return p.Decide(s.caller(), p.Capability(resource, sl.name, "tools/call", tool), resource).Allowed
 }
