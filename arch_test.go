@@ -80,6 +80,8 @@ var rules = map[string][]ban{
 	"mcp/protocol":       otherSurfaces("mcp/...", noOthers, noEngine, noBroker, noStores, noLedger, noConfig),
 	"mcp/policy":         otherSurfaces("mcp/...", noOthers, noEngine, noBroker, noStores, noLedger, noConfig, noNetwork),
 	"mcp/cache":          otherSurfaces("mcp/...", noEngine, noBroker, noStores, noLedger, noConfig, noNetwork),
+	"mcp/front":          otherSurfaces("mcp/...", noEngine, noStores, noLedger, noConfig),
+	"mcp/stdio":          otherSurfaces("mcp/...", noEngine, noBroker, noStores, noLedger, noConfig),
 	"mcp/link":           otherSurfaces("mcp/...", noEngine, noBroker, noStores, noLedger, noConfig),
 	"identity":           surfaceBans(noEngine, noStores, noLedger, noConfig),
 	"internal/breaker":   surfaceBans(noEngine, noOthers, noStores, noLedger, noConfig, noNetwork),

@@ -1,0 +1,175 @@
+package front
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/sluicegate/sluice/mcp"
+	"github.com/sluicegate/sluice/mcp/jsonrpc"
+)
+
+// subprotocol is what the TypeScript client asks for. MCP over WebSocket is in no revision.
+const subprotocol = "mcp"
+
+// socket is MCP over WebSocket: one message a text frame, and a session that lives as long as
+// the connection.
+func (v *visit) socket() *fault {
+	switch {
+	case v.r.Method != http.MethodGet:
+		return notAllowed(http.MethodGet)
+	case !shakesHands(v.r):
+		return invalid(http.StatusUpgradeRequired, jsonrpc.ID{}, "This is a WebSocket; MCP over HTTP is at /<slot>/mcp")
+	}
+	found, need := v.f.o.Broker.Access(v.slot, v.who)
+	if !found {
+		return notFound("there is no such slot")
+	}
+	v.f.sockets.Add(1)
+	defer v.f.sockets.Done()
+	if need != mcp.Open { // a browser hides the status of a handshake, and shows a close code
+		if c := v.upgrade(); c != nil {
+			_ = c.Close(websocket.StatusPolicyViolation, "this slot is not open to you") // it may have gone
+		}
+		return nil
+	}
+	s, f := v.open("websocket", jsonrpc.ID{})
+	if f != nil {
+		return f
+	}
+	defer s.close()
+	c := v.upgrade()
+	if c == nil {
+		return nil
+	}
+	c.SetReadLimit(int64(v.f.o.Bounds.Frame.MaxBytes))
+	w := &wire{f: v.f, c: c, s: s, sender: v.sender()}
+	w.run()
+	return nil
+}
+
+// shakesHands reports whether a request asks for a WebSocket (RFC 6455, 4.2.1).
+func shakesHands(r *http.Request) bool {
+	return r.ProtoMajor == 1 && hasToken(r.Header, "Connection", "upgrade") && hasToken(r.Header, "Upgrade", "websocket") &&
+		r.Header.Get("Sec-WebSocket-Version") == "13" && r.Header.Get("Sec-WebSocket-Key") != ""
+}
+
+func hasToken(h http.Header, name, token string) bool {
+	for _, line := range h.Values(name) {
+		for t := range strings.SplitSeq(line, ",") {
+			if strings.EqualFold(strings.TrimSpace(t), token) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// upgrade takes the connection over. It returns nil if that failed, and then has answered.
+func (v *visit) upgrade() *websocket.Conn {
+	c, err := websocket.Accept(v.w, v.r, &websocket.AcceptOptions{
+		Subprotocols:       []string{subprotocol},
+		InsecureSkipVerify: true, // the guard has looked at Origin
+	})
+	if err != nil {
+		return nil
+	}
+	return c
+}
+
+// A wire is a WebSocket that speaks MCP. One goroutine reads, one writes, one pings.
+type wire struct {
+	sender
+	f *Front
+	c *websocket.Conn
+	s *session
+}
+
+// run serves until either side ends the connection.
+func (w *wire) run() {
+	o := w.s.push.open()
+	defer o.close()
+	ctx, end := context.WithCancel(context.Background())
+	var others sync.WaitGroup
+	others.Go(func() { w.write(ctx, o) })
+	others.Go(func() { w.ping(ctx) })
+	w.read(ctx)
+	end()
+	_ = w.c.CloseNow() // whatever is to be said has been
+	others.Wait()
+}
+
+func (w *wire) read(ctx context.Context) {
+	for {
+		kind, data, err := w.c.Read(ctx)
+		if err != nil {
+			return
+		}
+		if kind != websocket.MessageText {
+			_ = w.c.Close(websocket.StatusUnsupportedData, "text frames alone") // it may have gone
+			return
+		}
+		m, e := jsonrpc.Parse(data, w.f.o.Bounds.Frame)
+		if e != nil {
+			w.s.push.append(e.Frame())
+			continue
+		}
+		w.f.receive(w.s, m, &line{sender: w.sender, out: w.s.push})
+	}
+}
+
+// write writes what comes out of the outlet, and ends the connection when the session ends or
+// the client reads too slowly.
+func (w *wire) write(ctx context.Context, o *outlet) {
+	for {
+		t := o.take()
+		if t.lost {
+			_ = w.c.Close(websocket.StatusTryAgainLater, "the client reads too slowly")
+			return
+		}
+		for _, e := range t.events {
+			if w.within(ctx, func(ctx context.Context) error { return w.c.Write(ctx, websocket.MessageText, e.frame) }) != nil {
+				_ = w.c.CloseNow() // the reader notices
+				return
+			}
+		}
+		select {
+		case <-o.ready:
+		case <-ctx.Done():
+			return
+		case <-w.s.end:
+			_ = w.c.Close(websocket.StatusGoingAway, "the session has ended")
+			return
+		case <-w.f.stop:
+			_ = w.c.Close(websocket.StatusGoingAway, "the broker is stopping")
+			return
+		}
+	}
+}
+
+// ping ends a connection on which nobody answers.
+func (w *wire) ping(ctx context.Context) {
+	beat := time.NewTicker(w.f.o.Bounds.KeepAlive)
+	defer beat.Stop()
+	for {
+		select {
+		case <-beat.C:
+			if w.within(ctx, w.c.Ping) != nil {
+				_ = w.c.CloseNow()
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (w *wire) within(ctx context.Context, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, w.f.o.Bounds.WriteTimeout)
+	defer cancel()
+	return do(ctx)
+}
