@@ -108,6 +108,8 @@ type Options struct {
 	CacheBytes int
 	// Grace is how long Close waits for calls that are under way.
 	Grace time.Duration
+	// Durable says that the controller's store outlives the process, for diagnosis.
+	Durable bool
 	// Audit hears of everything that is done. It must not block. Nil is nobody.
 	Audit func(audit.Event)
 	// Logger gets what operators should know. Nil is silence.
@@ -124,6 +126,8 @@ type Broker struct {
 	infoJSON json.RawMessage
 	audit    func(audit.Event)
 	grace    time.Duration
+	started  time.Time
+	durable  bool
 
 	ctx      context.Context
 	cancel   context.CancelFunc
@@ -156,7 +160,7 @@ func New(ctl *sluice.Controller, o Options) (*Broker, error) {
 	if o.Secret == nil {
 		o.Secret = []byte(rand.Text())
 	}
-	b := &Broker{ctl: ctl, log: o.Logger, process: newUUID(), audit: o.Audit, grace: o.Grace,
+	b := &Broker{ctl: ctl, started: time.Now(), durable: o.Durable, log: o.Logger, process: newUUID(), audit: o.Audit, grace: o.Grace,
 		secret: o.Secret, info: map[string]string{"name": o.Name, "version": o.Version}, stopping: make(chan struct{}), slots: map[string]*slot{}}
 	b.infoJSON, _ = json.Marshal(b.info)
 	b.ctx, b.cancel = context.WithCancel(context.Background())

@@ -247,4 +247,3 @@ func (x *exchange) passed() *mcptest.Frame {
 	}
 	return f
 }
-
