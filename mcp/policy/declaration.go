@@ -102,6 +102,9 @@ type reader struct {
 func (r *reader) read(params json.RawMessage) {
 	m := r.object(params, "params", "version", "domain", "namespace", "capabilities", "resources",
 		"protects", "resultsRequired", "budgetUnits", "roles", "assignments", "denies")
+	if m == nil {
+		return
+	}
 	for _, right := range []string{"roles", "assignments", "denies"} {
 		if _, ok := m[right]; ok {
 			r.problem("%s: a declaration describes and grants nothing; rights are in the broker's configuration", right)
@@ -143,6 +146,9 @@ func (r *reader) domain(raw json.RawMessage) {
 
 func (r *reader) namespace(raw json.RawMessage) {
 	m := r.object(raw, "namespace", "resource")
+	if m == nil {
+		return
+	}
 	path, ok := r.path(m["resource"], "namespace.resource")
 	switch {
 	case !ok:

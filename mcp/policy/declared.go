@@ -15,6 +15,9 @@ func (r *reader) resources(raw json.RawMessage) {
 	for i, raw := range list {
 		what := fmt.Sprintf("resources[%d]", i)
 		m := r.object(raw, what, "resource", "resourcePath", "effect", "limits", "resourcePattern", "where")
+		if m == nil {
+			continue
+		}
 		if raw, ok := m["effect"]; ok {
 			r.text(raw, what+".effect", maxName)
 		}
@@ -103,6 +106,7 @@ func (r *reader) limits(raw json.RawMessage, what string) (l Limits) {
 	if raw, ok := m["destinations"]; ok {
 		if json.Unmarshal(raw, &l.Destinations) != nil || l.Destinations == nil {
 			r.problem("%s.destinations must be an array of strings", what)
+			l.Destinations = nil
 		}
 	}
 	l.check(func(format string, args ...any) { r.problem(what+": "+format, args...) })

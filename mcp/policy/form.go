@@ -33,15 +33,16 @@ func (f *form) all() []string {
 	return f.problems
 }
 
-// object reads an object that may have the known members and no others. Names are
-// compared exactly: encoding/json would take "Domain" for "domain", and the last of two.
+// object reads an object that may have the known members and no others; nil is no object.
+// Names are compared exactly: encoding/json would take "Domain" for "domain", and the last
+// of two.
 func (f *form) object(raw json.RawMessage, what string, known ...string) map[string]json.RawMessage {
-	members := map[string]json.RawMessage{}
 	in := json.NewDecoder(bytes.NewReader(raw))
 	if open, err := in.Token(); err != nil || open != json.Delim('{') {
 		f.problem("%s must be an object", what)
-		return members
+		return nil
 	}
+	members := map[string]json.RawMessage{}
 	for in.More() {
 		name, err := in.Token()
 		var value json.RawMessage
@@ -50,7 +51,7 @@ func (f *form) object(raw json.RawMessage, what string, known ...string) map[str
 		}
 		if err != nil {
 			f.problem("%s is not JSON", what)
-			return members
+			return nil
 		}
 		key := name.(string) // the decoder lets nothing else stand there
 		switch _, twice := members[key]; {

@@ -56,6 +56,7 @@ func TestProblems(t *testing.T) {
 		{"4.2.10 a subject", Config{Providers: []Provider{{ID: "p", Secret: secret("x"), Subjects: []string{"anonymous"}}}}, `"anonymous" is no subject`},
 		{"4.2.10 a pattern", Config{Providers: []Provider{{ID: "p", Secret: secret("x"), AllowedResources: []string{"a"}}}}, `provider "p": allowedResources: `},
 		{"4.2.4 a protection by nobody", Config{ProtectedSlots: map[string]Protection{"s": {"p", "q"}}}, `protectedSlots: slot "s": there is no provider "p"`},
+		{"4.2.4 a protected slot without a resource", Config{Providers: []Provider{{ID: "p", Secret: secret("x")}}, ProtectedSlots: map[string]Protection{"a/b": {"p", "p"}}}, `slot "a/b" has no resource`},
 		{"C-W26 a limit without an id", Config{ResourceLimits: []ResourceLimit{{Pattern: "/a", Limits: Limits{MinValue: "1"}}}}, `needs an id`},
 		{"C-W26 a limit of nothing", Config{ResourceLimits: []ResourceLimit{{ID: "l", Pattern: "/a"}}}, `resourceLimits "l": it limits nothing`},
 		{"C-W26 a number that is none", Config{ResourceLimits: []ResourceLimit{{ID: "l", Pattern: "/a", Limits: Limits{MinValue: "0x10"}}}}, `resourceLimits "l": minValue must be a finite number`},

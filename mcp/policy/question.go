@@ -168,6 +168,9 @@ func ParseQuestions(params json.RawMessage) (*Questions, error) {
 // looks up whom a reference stands for.
 func (q *Questions) principal(f *form, m map[string]json.RawMessage) {
 	who := f.object(m["principal"], "principal", "type", "ref")
+	if who == nil {
+		return
+	}
 	kind, _ := f.text(who["type"], "principal.type", maxName)
 	switch kind {
 	case "caller-ref":
@@ -195,6 +198,9 @@ func matching(raw json.RawMessage, form *regexp.Regexp) (s string) {
 // hold what is secret, and go no further than this.
 func (f *form) question(raw json.RawMessage, what string) (c Check) {
 	m := f.object(raw, what, "capability", "resource", "resourcePath", "attributes")
+	if m == nil {
+		return c
+	}
 	c.Capability, _ = f.text(m["capability"], what+".capability", maxName)
 	c.Resource, _ = f.text(m["resource"], what+".resource", maxName)
 	// A path that is none is outside the declaration: that is a decision, and no fault of
