@@ -85,6 +85,7 @@ var rules = map[string][]ban{
 	"mcp/link":           otherSurfaces("mcp/...", noEngine, noBroker, noStores, noLedger, noConfig),
 	"identity":           surfaceBans(noEngine, noStores, noLedger, noConfig),
 	"internal/breaker":   surfaceBans(noEngine, noOthers, noStores, noLedger, noConfig, noNetwork),
+	"internal/knock":     surfaceBans(noOthers, noStores, noLedger, noConfig, noNetwork),
 	"internal/lately":    surfaceBans(noEngine, noOthers, noStores, noLedger, noConfig, noNetwork),
 	"upstream":           surfaceBans(noEngine, noStores, noLedger, noConfig),
 	"internal/testcount": {noEngine, noOthers},

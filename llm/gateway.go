@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/lately"
+	"github.com/sluicegate/sluice/internal/knock"
 	"github.com/sluicegate/sluice/upstream"
 )
 
@@ -24,9 +24,8 @@ type settings struct {
 	control   *sluice.Controller
 	providers map[string]*provider
 	backoff   upstream.Backoff
-	suspects  *lately.Set[string] // addresses that have shown bad credentials
-	weight    *atomic.Int64       // bytes of all bodies that are held
-	ahead     atomic.Pointer[outlook]
+	door      *knock.Door
+	weight    *atomic.Int64 // bytes of all bodies that are held
 	flights   *flights
 }
 
@@ -57,9 +56,9 @@ func newSettings(c *sluice.Controller, o Options, before *settings) (*settings, 
 			o.Base = before.Base
 		}
 	}
-	s := &settings{Options: o.withDefaults(), control: c, providers: map[string]*provider{}, flights: &flights{}, suspects: lately.New[string](maxSuspects, suspectFor), weight: &atomic.Int64{}}
+	s := &settings{Options: o.withDefaults(), control: c, providers: map[string]*provider{}, flights: &flights{}, door: knock.New(c), weight: &atomic.Int64{}}
 	if before != nil {
-		s.flights, s.suspects, s.weight = before.flights, before.suspects, before.weight
+		s.flights, s.door, s.weight = before.flights, before.door, before.weight
 	}
 	for i := range s.Providers {
 		p := newProvider(&s.Providers[i])
@@ -95,11 +94,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	x := s.arrive(r)
 	held, fault := x.knock()
-	defer func() {
-		for _, a := range held {
-			a.Release()
-		}
-	}()
+	defer held.Release()
 	if fault == nil {
 		fault = x.enter(nil)
 	}

@@ -3,69 +3,26 @@ package llm
 import (
 	"net"
 	"net/http"
-	"slices"
 	"strings"
-	"time"
 
-	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/knock"
 	"github.com/sluicegate/sluice/llm/dialect"
 )
 
 // The kinds of calls that are made for an address, whatever credential it shows. The gate
 // makes the same, so that one rule bounds what an address may do at both.
 const (
-	// KindPreAuth and KindPreAuthSite are a request, before anything of it is verified: of the
-	// address, and of the whole site of an IPv6 client. They are made if rules name them.
-	KindPreAuth     = "preauth"
-	KindPreAuthSite = "preauth-site"
-	// KindFailure is a credential that is not good.
-	KindFailure = "auth-failure"
+	KindPreAuth     = knock.KindPreAuth
+	KindPreAuthSite = knock.KindPreAuthSite
+	KindFailure     = knock.KindFailure
 )
-
-// How many addresses are remembered that may have used up what they may try, and for how
-// long.
-const (
-	maxSuspects = 1 << 14
-	suspectFor  = 10 * time.Minute
-)
-
-// An outlook is what a gateway needs to know of a policy before it asks: the kinds of calls
-// that rules name.
-type outlook struct {
-	policy *sluice.Policy
-	kinds  []string
-}
-
-// names reports whether rules of the policy in force name a kind of calls. A rule for all
-// kinds is none of them: it would count each request twice.
-func (s *settings) names(kind string) bool {
-	p, o := s.control.Policy(), s.ahead.Load()
-	if o == nil || o.policy != p {
-		o = &outlook{policy: p}
-		for i := range p.Rules {
-			o.kinds = append(o.kinds, p.Rules[i].Match.Is[sluice.Kind]...)
-		}
-		s.ahead.Store(o)
-	}
-	return slices.Contains(o.kinds, kind)
-}
 
 // knock takes what an address may do before anything is verified, or a junk credential would
 // be a way around it. What is held is to be released at the end of the request.
-func (x *exchange) knock() (held []sluice.Admission, f *dialect.Fault) {
-	for _, c := range []struct{ kind, id string }{{KindPreAuth, x.who.IP}, {KindPreAuthSite, x.site}} {
-		if c.id == "" || !x.s.names(c.kind) {
-			continue
-		}
-		call, d := sluice.Call{Kind: c.kind, Subject: c.id, IP: c.id, Method: x.r.Method, Resource: x.path}, &sluice.Decision{}
-		ok, err := x.s.control.Try(x.r.Context(), &call, d)
-		if err == nil && !ok {
-			err = d.Refusal().Clone()
-		}
-		if err != nil {
-			return held, x.refusal(err)
-		}
-		held = append(held, d.Admission())
+func (x *exchange) knock() (knock.Held, *dialect.Fault) {
+	held, err := x.s.door.Knock(x.r.Context(), knock.Visitor{IP: x.who.IP, Site: x.site, Method: x.r.Method, Path: x.path})
+	if err != nil {
+		return nil, x.refusal(err)
 	}
 	return held, nil
 }
@@ -78,12 +35,10 @@ func (x *exchange) identify() *dialect.Fault {
 		return nil
 	}
 	credential := credentialOf(x.r)
-	if credential != "" && x.s.suspects.Has(x.who.IP) {
-		e, err := x.s.control.Check(x.r.Context(), x.failure())
-		if err == nil && !e.Admitted {
-			return x.refusal(e.Refusal)
+	if credential != "" {
+		if refusal := x.s.door.Barred(x.r.Context(), x.who.IP); refusal != nil {
+			return x.refusal(refusal)
 		}
-		x.s.suspects.Remove(x.who.IP)
 	}
 	who, err := x.s.Identify(x.r, credential)
 	if err != nil {
@@ -95,28 +50,12 @@ func (x *exchange) identify() *dialect.Fault {
 	return nil
 }
 
-func (x *exchange) failure() sluice.Call {
-	return sluice.Call{Kind: KindFailure, Subject: x.who.IP, IP: x.who.IP}
-}
-
 // guess debits a bad credential to the address that showed it, and returns what it is told:
 // f, or that it has tried too often.
 func (x *exchange) guess(f *dialect.Fault) *dialect.Fault {
-	call, d := x.failure(), &sluice.Decision{WantLevels: true}
-	ok, err := x.s.control.Try(x.r.Context(), &call, d)
-	if err != nil {
-		return f
+	if refusal := x.s.door.Guessed(x.r.Context(), x.who.IP); refusal != nil {
+		return x.refusal(refusal)
 	}
-	if !ok {
-		x.s.suspects.Add(x.who.IP)
-		return x.refusal(d.Refusal().Clone())
-	}
-	for _, l := range d.Levels() {
-		if l.Remaining == 0 && !l.Shadow {
-			x.s.suspects.Add(x.who.IP)
-		}
-	}
-	d.Admission().Release()
 	return f
 }
 
