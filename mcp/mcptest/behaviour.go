@@ -26,6 +26,11 @@ func echo(c *Call) error {
 }
 
 func hold(c *Call) error {
+	if frames := c.steps(); frames != nil {
+		if err := c.out.Send(frames...); err != nil {
+			return err
+		}
+	}
 	c.p.mu.Lock()
 	c.p.held[c.args.Key] = append(c.p.held[c.args.Key], c)
 	c.p.changed()

@@ -7,7 +7,7 @@
 // by the call that it gets: the tool's name is the behaviour, its arguments are the details.
 //
 //	{"name": "echo", "arguments": {…}}                     the arguments, byte for byte
-//	{"name": "hold", "arguments": {"key": "a"}}            nothing, until the test or "release" says so
+//	{"name": "hold", "arguments": {"key": "a", "n": 2}}    progress 1 to 2 and then nothing, until the test or "release" says so
 //	{"name": "release", "arguments": {"key": "a"}}         answers what is held under that key
 //	{"name": "wait", "arguments": {"ms": 20}}              an answer after that time
 //	{"name": "silent"}                                     never an answer
