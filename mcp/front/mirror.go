@@ -88,14 +88,11 @@ func alike(h http.Header, name string) (string, bool) {
 	return lines[0], true
 }
 
-// parameters returns the headers that repeat arguments of a tool, nil if there are none.
+// parameters returns the headers that repeat arguments of a tool, never nil.
 func parameters(h http.Header) http.Header {
-	var found http.Header
+	found := http.Header{}
 	for name, lines := range h {
 		if strings.HasPrefix(name, protocol.HeaderParam) {
-			if found == nil {
-				found = http.Header{}
-			}
 			found[name] = lines
 		}
 	}

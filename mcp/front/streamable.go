@@ -10,37 +10,38 @@ import (
 	"github.com/sluicegate/sluice/mcp/protocol"
 )
 
-const methods = "GET, POST, DELETE"
-
 // streamable is Streamable HTTP, of the era that the request belongs to.
 func (v *visit) streamable() *fault {
 	if f := v.enter(); f != nil {
 		return f
 	}
-	version, ok := single(v.r.Header, protocol.HeaderVersion)
-	if !ok {
-		return invalid(http.StatusBadRequest, jsonrpc.ID{}, protocol.HeaderVersion+" was sent twice, with different values")
+	if v.r.Method == http.MethodPost {
+		return v.post()
 	}
-	modern := protocol.EraOf(version) == protocol.Modern
+	version, f := v.version(jsonrpc.ID{})
 	switch {
-	case v.r.Method == http.MethodPost:
-		return v.post(version)
-	case modern:
+	case f != nil:
+		return f
+	case protocol.EraOf(version) == protocol.Modern:
 		return notAllowed(http.MethodPost)
 	case v.r.Method == http.MethodGet:
 		return v.listen(version)
 	case v.r.Method == http.MethodDelete:
 		return v.quit(version)
 	}
-	return notAllowed(methods)
+	return notAllowed("GET, POST, DELETE")
 }
 
-func (v *visit) post(version string) *fault {
+func (v *visit) post() *fault {
 	if !v.f.flights.enter() {
 		return busy("too many requests are under way")
 	}
 	defer v.f.flights.leave()
 	m, f := v.read()
+	if f != nil {
+		return f
+	}
+	version, f := v.version(m.ID)
 	switch {
 	case f != nil:
 		return f
@@ -50,6 +51,15 @@ func (v *visit) post(version string) *fault {
 		return v.modern(m, version)
 	}
 	return v.legacy(m, version)
+}
+
+// version returns the revision that the request's header claims, empty if there is none.
+func (v *visit) version(id jsonrpc.ID) (string, *fault) {
+	version, ok := single(v.r.Header, protocol.HeaderVersion)
+	if !ok {
+		return "", invalid(http.StatusBadRequest, id, protocol.HeaderVersion+" was sent twice, with different values")
+	}
+	return version, nil
 }
 
 // isModern reports which era a request belongs to. The body says it, or the header, or that

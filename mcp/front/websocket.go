@@ -47,7 +47,7 @@ func (v *visit) socket() *fault {
 		return nil
 	}
 	c.SetReadLimit(int64(v.f.o.Bounds.Frame.MaxBytes))
-	w := &wire{f: v.f, c: c, s: s, sender: v.sender()}
+	w := &webSocket{f: v.f, c: c, s: s, sender: v.sender()}
 	w.run()
 	return nil
 }
@@ -81,8 +81,8 @@ func (v *visit) upgrade() *websocket.Conn {
 	return c
 }
 
-// A wire is a WebSocket that speaks MCP. One goroutine reads, one writes, one pings.
-type wire struct {
+// A webSocket is a WebSocket that speaks MCP. One goroutine reads, one writes, one pings.
+type webSocket struct {
 	sender
 	f *Front
 	c *websocket.Conn
@@ -90,7 +90,7 @@ type wire struct {
 }
 
 // run serves until either side ends the connection.
-func (w *wire) run() {
+func (w *webSocket) run() {
 	o := w.s.push.open()
 	defer o.close()
 	ctx, end := context.WithCancel(context.Background())
@@ -103,7 +103,7 @@ func (w *wire) run() {
 	others.Wait()
 }
 
-func (w *wire) read(ctx context.Context) {
+func (w *webSocket) read(ctx context.Context) {
 	for {
 		kind, data, err := w.c.Read(ctx)
 		if err != nil {
@@ -124,7 +124,7 @@ func (w *wire) read(ctx context.Context) {
 
 // write writes what comes out of the outlet, and ends the connection when the session ends or
 // the client reads too slowly.
-func (w *wire) write(ctx context.Context, o *outlet) {
+func (w *webSocket) write(ctx context.Context, o *outlet) {
 	for {
 		t := o.take()
 		if t.lost {
@@ -152,7 +152,7 @@ func (w *wire) write(ctx context.Context, o *outlet) {
 }
 
 // ping ends a connection on which nobody answers.
-func (w *wire) ping(ctx context.Context) {
+func (w *webSocket) ping(ctx context.Context) {
 	beat := time.NewTicker(w.f.o.Bounds.KeepAlive)
 	defer beat.Stop()
 	for {
@@ -168,7 +168,7 @@ func (w *wire) ping(ctx context.Context) {
 	}
 }
 
-func (w *wire) within(ctx context.Context, do func(context.Context) error) error {
+func (w *webSocket) within(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, w.f.o.Bounds.WriteTimeout)
 	defer cancel()
 	return do(ctx)
