@@ -51,7 +51,8 @@ func (r *request) want(key string) {
 func cloneCommands(cmds []ledger.Command) []ledger.Command {
 	list := slices.Clone(cmds)
 	for i := range list {
-		list[i].Steps, list[i].Used = slices.Clone(list[i].Steps), slices.Clone(list[i].Used)
+		cmd := &list[i]
+		cmd.Steps, cmd.Used, cmd.Note = slices.Clone(cmd.Steps), slices.Clone(cmd.Used), slices.Clone(cmd.Note)
 	}
 	return list
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/hazelcast/hazelcast-go-client/predicate"
 
 	"github.com/sluicegate/sluice/ledger"
+	"github.com/sluicegate/sluice/limit"
 )
 
 const (
@@ -22,29 +23,68 @@ const (
 func (s *Store) Scan(ctx context.Context, group uint64) iter.Seq2[ledger.Entry, error] {
 	return func(yield func(ledger.Entry, error) bool) {
 		keys, err := s.cellKeys(ctx, group)
-		for len(keys) > 0 && err == nil {
-			n := min(len(keys), scanPortion)
-			var found map[string]*entry
-			if found, err = s.look(ctx, keys[:n]); err != nil {
-				break
-			}
-			now := s.clock.now()
-			for key, e := range found {
-				a := e.value.state.cell
+		if err == nil {
+			err = s.visit(ctx, keys, func(key string, st state, now limit.Micros) bool {
+				a := st.cell
 				if a == nil || a.limit.Idle(&a.cell, now) {
-					continue
+					return true
 				}
 				k, _ := parseCell(key)
-				if !yield(ledger.Entry{Key: k, Limit: a.limit, Level: a.limit.Level(&a.cell, now)}, nil) {
-					return
-				}
-			}
-			keys = keys[n:]
+				return yield(ledger.Entry{Key: k, Limit: a.limit, Level: a.limit.Level(&a.cell, now)}, nil)
+			})
 		}
 		if err != nil {
 			yield(ledger.Entry{}, fmt.Errorf("hazelcast: looking at the cells: %w", err))
 		}
 	}
+}
+
+// Recorded implements sluice.Recorder. A map does not count them.
+func (s *Store) Recorded() (n int, ok bool) { return 0, false }
+
+// Records implements sluice.Recorder. It asks for the keys of all records first, then for
+// their values in portions.
+func (s *Store) Records(ctx context.Context) iter.Seq2[ledger.Remembered, error] {
+	return func(yield func(ledger.Remembered, error) bool) {
+		keys, err := s.recordKeys(ctx)
+		if err == nil {
+			err = s.visit(ctx, keys, func(key string, st state, now limit.Micros) bool {
+				if st.record == nil || !st.record.Live() || st.useless(now, s.retention) {
+					return true
+				}
+				return yield(ledger.Remembered{ID: parseRecord(key), Record: *st.record, Now: now}, nil)
+			})
+		}
+		if err != nil {
+			yield(ledger.Remembered{}, fmt.Errorf("hazelcast: looking at the records: %w", err))
+		}
+	}
+}
+
+// visit calls see with what the map has under keys, portion by portion, until see says that
+// it is enough.
+func (s *Store) visit(ctx context.Context, keys []string, see func(key string, st state, now limit.Micros) bool) error {
+	for portion := range slices.Chunk(keys, scanPortion) {
+		found, err := s.look(ctx, portion)
+		if err != nil {
+			return err
+		}
+		now := s.clock.now()
+		for key, e := range found {
+			if !see(key, e.value.state, now) {
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+// recordKeys returns the keys of all records.
+func (s *Store) recordKeys(ctx context.Context) ([]string, error) {
+	if s.closed.Load() {
+		return nil, ErrClosed
+	}
+	return s.keys(ctx, "r%")
 }
 
 // cellKeys returns the keys of the cells of a group, or of all.

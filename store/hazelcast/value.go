@@ -189,7 +189,8 @@ func appendRecord(b []byte, r *ledger.Record) []byte {
 	b = binary.AppendVarint(b, int64(r.Expires))
 	b = binary.LittleEndian.AppendUint64(b, r.Call)
 	b = binary.AppendVarint(b, r.Calls)
-	b = append(b, flag(r.Settled, 1)|flag(r.Released, 2))
+	words := r.Outcome != 0 || len(r.Note) > 0
+	b = append(b, flag(r.Settled, 1)|flag(r.Released, 2)|flag(r.WhileHeld, 4)|flag(words, 8))
 	b = binary.AppendUvarint(b, uint64(len(r.Steps)))
 	for i := range r.Steps {
 		s := &r.Steps[i]
@@ -203,6 +204,9 @@ func appendRecord(b []byte, r *ledger.Record) []byte {
 		for _, n := range r.Used {
 			b = binary.AppendVarint(b, n)
 		}
+	}
+	if words {
+		b = appendText(append(b, r.Outcome), r.Note)
 	}
 	return b
 }
@@ -292,7 +296,8 @@ func (r *reader) record() *ledger.Record {
 	g := &ledger.Record{At: limit.Micros(r.varint()), Ended: limit.Micros(r.varint()), Expires: limit.Micros(r.varint())}
 	g.Call, g.Calls = r.word(), r.varint()
 	bits := r.byte()
-	g.Settled, g.Released = bits&1 != 0, bits&2 != 0
+	g.Settled, g.Released, g.WhileHeld = bits&1 != 0, bits&2 != 0, bits&4 != 0
+	words := bits&8 != 0
 	for range r.count() {
 		s := ledger.Step{Key: ledger.Key{Group: r.word(), Cell: r.word()}, Pool: r.word()}
 		s.Limit, s.N, s.Set = r.limit(), r.varint(), r.byte()
@@ -304,6 +309,9 @@ func (r *reader) record() *ledger.Record {
 		for range g.Steps {
 			g.Used = append(g.Used, r.varint())
 		}
+	}
+	if words {
+		g.Outcome, g.Note = r.byte(), r.text()
 	}
 	return g
 }

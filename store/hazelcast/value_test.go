@@ -26,6 +26,9 @@ func samples() []*value {
 		{writers: writers, state: state{cell: &account{limit: limit.Window(5, limit.Day), cell: limit.Cell{At: 7, Used: 2, Log: log}}}},
 		{writers: writers, state: state{record: &ledger.Record{At: 1, Call: math.MaxUint64, Calls: 9, Expires: math.MaxInt64, Steps: []ledger.Step{step, step}}}},
 		{writers: writers, state: state{record: &ledger.Record{At: 1, Ended: 2, Steps: []ledger.Step{step}, Used: []int64{-1}, Settled: true, Released: true}}},
+		{writers: writers, state: state{record: &ledger.Record{
+			At: 1, Steps: []ledger.Step{step}, Used: []int64{-1}, Settled: true, Outcome: 255, WhileHeld: true, Note: make([]byte, ledger.MaxNote),
+		}}},
 		{writers: writers, intent: &intent{stamp: x, primary: "c", next: []byte{1, 2, 3}}},
 		{writers: writers, mark: &mark{stamp: x, keys: []string{"a", "b"}}},
 	}

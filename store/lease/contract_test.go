@@ -15,8 +15,9 @@ import (
 )
 
 var (
-	_ sluice.Lessor = (*lease.Store)(nil)
-	_ sluice.Waker  = (*lease.Store)(nil)
+	_ sluice.Lessor   = (*lease.Store)(nil)
+	_ sluice.Waker    = (*lease.Store)(nil)
+	_ sluice.Recorder = (*lease.Store)(nil)
 )
 
 func TestContract(t *testing.T) {

@@ -41,6 +41,8 @@ package lease
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"iter"
 	"slices"
 	"sync/atomic"
@@ -199,6 +201,29 @@ func (s *Store) Watch(freed func(ledger.Key), heard func(bool)) (stop func()) {
 		return w.Watch(freed, heard)
 	}
 	return func() {}
+}
+
+// Recorded implements sluice.Recorder for books that do. Others do not know.
+func (s *Store) Recorded() (n int, ok bool) {
+	if r, is := s.books.(recorder); is {
+		return r.Recorded()
+	}
+	return 0, false
+}
+
+// Records implements sluice.Recorder for books that do. Others are an error.
+func (s *Store) Records(ctx context.Context) iter.Seq2[ledger.Remembered, error] {
+	if r, is := s.books.(recorder); is {
+		return r.Records(ctx)
+	}
+	return func(yield func(ledger.Remembered, error) bool) {
+		yield(ledger.Remembered{}, fmt.Errorf("lease: the books do not list what they remember: %w", errors.ErrUnsupported))
+	}
+}
+
+type recorder interface {
+	Recorded() (n int, ok bool)
+	Records(ctx context.Context) iter.Seq2[ledger.Remembered, error]
 }
 
 // Close closes the books. Units that are ahead are lost.

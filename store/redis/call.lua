@@ -10,13 +10,18 @@ end
 -- Reads a command, and the keys it is about from the k-th on.
 local function readcommand(blob, k)
 	local _, flags, n, at, delay, pos = unpack('<BBHi8i8', blob)
-	local cmd = {flags = flags, at = at, delay = delay, steps = {}, brief = flags % 8 >= 4, calls = NOTHING, expires = 0}
+	local cmd = {flags = flags, at = at, delay = delay, steps = {}, brief = flags % 8 >= 4, calls = NOTHING, expires = 0, outcome = 0, held = 0, note = ''}
 	cmd.root, cmd.part = flags % 32 >= 16, flags % 64 >= 32
 	if cmd.root then cmd.owner = sub(blob, 13, 20) end
 	if flags % 4 >= 2 then
 		cmd.record, cmd.asked, k, pos = KEYS[k], sub(blob, pos, pos + 7), k + 1, pos + 8
 	end
 	if flags % 128 >= 64 then cmd.calls, cmd.expires, pos = unpack('<c8i8', blob, pos) end
+	if flags >= 128 then
+		local length
+		cmd.outcome, cmd.held, length, pos = unpack('<BBH', blob, pos)
+		cmd.note, pos = sub(blob, pos, pos + length - 1), pos + length
+	end
 	for i = 1, n do
 		local name = cmd.root and sub(blob, pos, pos + NAME - 1)
 		if name then pos = pos + NAME else name, k = sub(KEYS[k], #PREFIX + 1), k + 1 end
@@ -50,6 +55,22 @@ local function visit(op, cursor, pattern)
 		end
 	end
 	return pack('<HI4', #page[1], #list) .. page[1] .. concat(list)
+end
+
+-- A portion of the records of grants whose keys are like the pattern, of those that somebody wants
+-- to see: the twin of Record.Live.
+local function list(cursor, pattern, isroot)
+	local page = call('SCAN', cursor, 'MATCH', pattern, 'COUNT', 500)
+	local found = {}
+	for _, key in ipairs(page[2]) do
+		local raw = redis.pcall('GET', key)
+		local r = type(raw) == 'string' and raw ~= '' and parserecord(raw, isroot)
+		if r and (r.released == 0 or r.released == 1 and r.expires > 0 and r.held == 0) then
+			local ended = r.released == 1 and r.ended or 0
+			found[#found + 1] = sub(key, #PREFIX + 1) .. r.asked .. pack('<i8i8', r.at, ended) .. describe(r)
+		end
+	end
+	return pack('<HI4', #page[1], #found) .. page[1] .. concat(found)
 end
 
 local function answer(op, cmd, t)
@@ -105,6 +126,8 @@ if byte(ARGV[1]) >= RESET and byte(ARGV[1]) <= SCAN then
 	publish()
 	return pack('<i8', now) .. found
 end
+
+if byte(ARGV[1]) == LIST then return pack('<i8', now) .. list(ARGV[2], ARGV[3], ARGV[4] == '1') end
 
 local function each()
 	local out, k = {pack('<i8', now)}, 1

@@ -1,6 +1,6 @@
 -- The commands: the twin of ledger/ledger.go.
 
-local TAKE, PEEK, SETTLE, RELEASE, FREE, VOID, COOL, FIND, RESET, SCAN = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
+local TAKE, PEEK, SETTLE, RELEASE, FREE, VOID, COOL, FIND, RESET, SCAN, LIST = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 14
 
 local function fits(op, s, t, n)
 	local c = s.cell
@@ -122,10 +122,10 @@ local function begin(op, r, cmd)
 		if r.released == VOIDED or r.asked ~= cmd.asked then return CONFLICT end
 		return REPLAYED
 	end
-	if not r or r.released == VOIDED then return UNKNOWN end
+	if not r or r.released == VOIDED or over(r, cmd) then return UNKNOWN end
 	if op == FIND then return DONE end
 	if op == SETTLE and r.settled == 1 then
-		return r.used == cmd.used and REPLAYED or CONFLICT
+		return r.used == cmd.used and r.outcome == cmd.outcome and REPLAYED or CONFLICT
 	end
 	if op == SETTLE and #cmd.used ~= 8 * #r.steps or op == VOID and r.settled == 1 and r.released == 0 then
 		return CONFLICT
@@ -148,9 +148,9 @@ local function finish(op, r, cmd, t)
 		call('DEL', key)
 	elseif op == RELEASE then
 		r.released, r.ended = 1, t
-		writerecord(key, r, RETENTION)
+		writerecord(key, r, r.held == 1 and not cmd.root and BRIEF or RETENTION) -- a root stays until its parts are told
 	elseif op == SETTLE then
-		r.settled, r.used = 1, cmd.used
+		r.settled, r.used, r.outcome = 1, cmd.used, cmd.outcome
 		if r.released == 0 then writeopen(key, r, cmd) else writerecord(key, r) end
 	elseif op == FREE then
 		for _, s in ipairs(heldsteps(r, cmd.steps)) do emptystep(s) end

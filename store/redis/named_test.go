@@ -325,6 +325,7 @@ func TestFencing(t *testing.T) {
 				c.part(dying, a, i, ledger.Done)
 			}
 			other := fresh(t) // of which it ends the root and tells no part
+			other.take.WhileHeld = parts == 1
 			other.want(ledger.Done, dying, ledger.Take)
 			end := ledger.Command{Op: ledger.Release, ID: other.take.ID}
 			if said, err := dying.askRoot(ctx, dying.rootRequest(end.Op, &end)); err != nil || said.status != ledger.Done {
@@ -481,6 +482,29 @@ func TestLeaving(t *testing.T) {
 		other.take.Steps[1].Set = 1
 		other.want(ledger.Done, other.b, ledger.Take)
 		leave(t, other)
+	})
+	t.Run("C-W2 one that is remembered while it is held is kept for some minutes more, for a take that is late", func(t *testing.T) {
+		c := fresh(t)
+		c.take.WhileHeld = true
+		c.want(ledger.Done, c.a, ledger.Take)
+		stay(t, c)
+		c.want(ledger.Done, c.a, ledger.Release)
+		for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+			all := c.lives(group)
+			if slices.Min(all) > brief-time.Minute && slices.Max(all) <= brief {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("root and parts are kept for %v, want %v", all, brief)
+			}
+		}
+		for _, op := range []ledger.Op{ledger.Find, ledger.Settle, ledger.Release, ledger.Void} {
+			c.want(ledger.Unknown, c.b, op)
+		}
+		if res := c.apply(c.b, c.take); res.Status != ledger.Replayed || !res.Released {
+			t.Errorf("a take that is late is told %+v", res)
+		}
+		c.left(3, 1, 1, 9)
 	})
 	t.Run("C-98 one that does not expire stays", func(t *testing.T) {
 		c := expiring(t, 0)

@@ -21,6 +21,7 @@ const (
 	flagRoot               // the record is a root; the steps bring the names of their cells
 	flagPart               // the record is a part; Call is the life of its grant
 	flagTerms              // Calls and Expires follow; of a part, when it may be forgotten
+	flagWords              // Outcome, WhileHeld and Note follow
 )
 
 const (
@@ -29,6 +30,7 @@ const (
 	opCommit = 11 // of a root, and those that follow
 	opAbort  = 12
 	opForget = 13
+	opList   = 14
 )
 
 // largest is the largest number of a limit that is written; a double holds it exactly.
@@ -98,6 +100,9 @@ func appendCommand(b []byte, cmd *ledger.Command, steps []ledger.Step, flags byt
 	if flags&flagRecord != 0 && (cmd.Calls != 0 || cmd.Expires > 0) {
 		flags |= flagTerms
 	}
+	if flags&flagRecord != 0 && (cmd.Outcome != 0 || cmd.WhileHeld || len(cmd.Note) > 0) {
+		flags |= flagWords
+	}
 	b = binary.LittleEndian.AppendUint16(append(b, byte(cmd.Op), flags), uint16(len(steps)))
 	span := cmd.Delay
 	if cmd.Op == ledger.Take {
@@ -109,6 +114,14 @@ func appendCommand(b []byte, cmd *ledger.Command, steps []ledger.Step, flags byt
 	}
 	if flags&flagTerms != 0 {
 		b = append64(append64(b, cmd.Calls), min(int64(cmd.Expires), largest))
+	}
+	if flags&flagWords != 0 {
+		held := byte(0)
+		if cmd.WhileHeld {
+			held = 1
+		}
+		b = binary.LittleEndian.AppendUint16(append(b, cmd.Outcome, held), uint16(len(cmd.Note)))
+		b = append(b, cmd.Note...)
 	}
 	for i := range steps {
 		if flags&flagRoot != 0 {
@@ -186,7 +199,8 @@ func (r *reader) readRecord(res *ledger.Result) {
 	}
 	head := r.take(4)
 	res.Settled, res.Released = head[0] != 0, head[1] != 0
-	for range binary.LittleEndian.Uint16(head[2:]) {
+	n := int(binary.LittleEndian.Uint16(head[2:]))
+	for range n {
 		key, err := parseName(string(r.take(nameLen)[:nameLen]))
 		step := readStep(r.take(stepLen))
 		if r.bad = r.bad || err != nil; r.bad {
@@ -194,6 +208,14 @@ func (r *reader) readRecord(res *ledger.Result) {
 		}
 		step.Key = key
 		res.Steps = append(res.Steps, step)
+	}
+	for i := 0; i < n && res.Settled && head[1] <= rootReleased; i++ {
+		res.Used = append(res.Used, read64(r.take(8)))
+	}
+	words := r.take(4)
+	res.Outcome, res.WhileHeld = words[0], words[1] != 0
+	if note := r.take(int(binary.LittleEndian.Uint16(words[2:]))); !r.bad {
+		res.Note = append(res.Note, note...)
 	}
 }
 

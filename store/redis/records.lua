@@ -20,6 +20,7 @@ local function newrecord(cmd, t)
 	return {
 		asked = cmd.asked, at = t, ended = 0, settled = 0, released = 0, steps = cmd.steps, used = '',
 		calls = cmd.calls, expires = not cmd.part and cmd.expires > 0 and t + cmd.expires or 0,
+		outcome = 0, held = cmd.held, note = cmd.note,
 	}
 end
 
@@ -34,13 +35,16 @@ local function leaves(r)
 	return max(r.expires, r.at + least)
 end
 
-local function readrecord(key)
-	local raw = call('GET', key)
-	if not raw then return nil end
+-- Whether the record of a released grant is kept only so that a Take which comes late is known:
+-- the twin of Record.WhileHeld. A part is what its root says.
+local function over(r, cmd) return r.held == 1 and r.released == 1 and not cmd.part end
+
+-- The record that raw is, or the root.
+local function parserecord(raw, isroot)
 	local asked, at, ended, calls, expires, settled, released, n, pos = unpack('<c8i8i8c8i8BBH', raw)
 	local r = {
 		asked = asked, at = at, ended = ended, calls = calls, expires = expires,
-		settled = settled, released = released, steps = {},
+		settled = settled, released = released, steps = {}, outcome = 0, held = 0, note = '',
 	}
 	for i = 1, n do
 		local s = readstep(raw, pos + NAME)
@@ -48,21 +52,37 @@ local function readrecord(key)
 		s.key = PREFIX .. s.name
 		r.steps[i], pos = s, pos + NAME + STEP
 	end
-	r.used = sub(raw, pos)
+	if isroot then r.life, r.owner, pos = unpack('<i8c8', raw, pos) end
+	local used = settled == 1 and released <= 1 and 8 * n or 0
+	r.used, pos = sub(raw, pos, pos + used - 1), pos + used
+	if pos <= #raw then
+		r.outcome, r.held, pos = unpack('<BB', raw, pos)
+		r.note = sub(raw, pos)
+	end
 	local gone = released == 0 and leaves(r) or 0
 	if gone == 0 or gone > now then return r end
 end
 
--- What of a record answers a command: what its grant stands for and when that expires, what has
--- become of it, and its steps.
-local function describe(r)
+local function readrecord(key, isroot)
+	local raw = call('GET', key)
+	return raw and parserecord(raw, isroot) or nil
+end
+
+-- What the grant of a record stands for and when that expires, what has become of it, and its
+-- steps.
+local function stepstext(r)
 	local parts = {r.calls .. pack('<i8BBH', r.expires, r.settled, r.released, #r.steps)}
 	for i = 1, #r.steps do parts[i + 1] = r.steps[i].name .. r.steps[i].text end
 	return concat(parts)
 end
 
+-- What of a record answers a command.
+local function describe(r) return stepstext(r) .. r.used .. pack('<BBH', r.outcome, r.held, #r.note) .. r.note end
+
 local function recordtext(r)
-	return r.asked .. pack('<i8i8', r.at, r.ended) .. describe(r) .. (r.life and pack('<i8', r.life) .. r.owner or '') .. r.used
+	local root = r.life and pack('<i8', r.life) .. r.owner or ''
+	local plain = r.outcome == 0 and r.held == 0 and r.note == ''
+	return r.asked .. pack('<i8i8', r.at, r.ended) .. stepstext(r) .. root .. r.used .. (plain and '' or pack('<BB', r.outcome, r.held) .. r.note)
 end
 
 -- Writes r, to be forgotten after ttl milliseconds; false is never, nil as before.

@@ -19,13 +19,21 @@ type root struct {
 	at      limit.Micros // when it was taken
 	before  limit.Micros // the life before it, if that was given up
 	leaves  limit.Micros // when it is forgotten if nobody releases it; zero is never
-	calls   int64
-	left    limit.Micros // as in ledger.Result
 	settled bool         // or, of one that has not been committed, tried by several
 	state   byte
 	steps   []ledger.Step
 	used    []int64
+	words   words
 	now     limit.Micros
+}
+
+// words are what a root says of its grant; of these only whileHeld is told to its parts.
+type words struct {
+	calls     int64
+	left      limit.Micros // as in ledger.Result
+	outcome   uint8
+	whileHeld bool
+	note      []byte
 }
 
 // The states of a root; FORMAT.md.
@@ -73,10 +81,8 @@ func readRoot(r *request) (root, error) {
 	var res ledger.Result
 	res.Start(r.now)
 	in.readRecord(&res)
-	said.steps, said.settled, said.calls, said.left = res.Steps, res.Settled, res.Calls, res.Left
-	for len(in.rest) >= 8 {
-		said.used = append(said.used, read64(in.take(8)))
-	}
+	said.steps, said.used, said.settled = res.Steps, res.Used, res.Settled
+	said.words = words{res.Calls, res.Left, res.Outcome, res.WhileHeld, res.Note}
 	return said, in.err()
 }
 
@@ -84,9 +90,11 @@ func readRoot(r *request) (root, error) {
 func (said *root) tell(res *ledger.Result) {
 	res.Status = said.status
 	if said.there && said.status != ledger.Unknown && said.state != rootPending {
-		res.Steps = append(res.Steps[:0], said.steps...)
+		res.Steps, res.Used = append(res.Steps[:0], said.steps...), append(res.Used[:0], said.used...)
 		res.Settled, res.Released = said.settled, said.state == rootReleased
-		res.Calls, res.Left = said.calls, said.left
+		w := &said.words
+		res.Calls, res.Left, res.Outcome, res.WhileHeld = w.calls, w.left, w.outcome, w.whileHeld
+		res.Note = append(res.Note[:0], w.note...)
 	}
 }
 
@@ -116,6 +124,7 @@ func (s *Store) partRequest(id ledger.ID, p *piece, of *root, cmds ...ledger.Com
 	for i := range cmds {
 		cmd := &cmds[i]
 		cmd.ID, cmd.Call, cmd.Calls, cmd.Expires = id, uint64(of.life), 0, until
+		cmd.Note, cmd.WhileHeld = nil, of.words.whileHeld
 		if cmd.Op == ledger.Peek {
 			s.writeAbout(r, cmd, "", 0, false)
 		} else {

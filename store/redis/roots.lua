@@ -14,12 +14,6 @@
 local PENDING = 2 -- in place of released: not every part has been taken yet
 local COMMIT, ABORT, FORGET = 11, 12, 13
 
-local function readroot(key)
-	local r = readrecord(key)
-	if r then r.life, r.owner, r.used = unpack('<i8', r.used), sub(r.used, 9, 16), sub(r.used, 17) end
-	return r
-end
-
 local function giveup(key, r)
 	r.released = VOIDED
 	writerecord(key, r, false) -- until its parts have been given back, and FORGET says so
@@ -50,7 +44,7 @@ local function resolve(op, r, cmd)
 	if not r or r.life ~= unpack('<i8', cmd.asked) then return UNKNOWN end
 	if op == FORGET then
 		r.owner = NOTHING
-		if r.released == VOIDED then call('DEL', cmd.record) else writerecord(cmd.record, r) end
+		if r.released == VOIDED then call('DEL', cmd.record) else writerecord(cmd.record, r, over(r, cmd) and BRIEF or nil) end
 		return DONE
 	end
 	if r.released == VOIDED then return op == ABORT and DONE or UNKNOWN end
@@ -76,7 +70,7 @@ local function follow(op, r, cmd, t)
 end
 
 local function root(op, cmd, t)
-	local r, status = readroot(cmd.record), UNKNOWN
+	local r, status = readrecord(cmd.record, true), UNKNOWN
 	if op == TAKE then
 		status, r = pend(r, cmd, t)
 	elseif op >= COMMIT then
@@ -88,6 +82,6 @@ local function root(op, cmd, t)
 		giveup(cmd.record, r)
 	end
 	if not r then return pack('<BB', status, 0) end
-	return pack('<BBi8i8i8i8', status, 2, r.life, r.at, r.released == 1 and 0 or r.ended, leaves(r)) .. describe(r) .. r.used
+	return pack('<BBi8i8i8i8', status, 2, r.life, r.at, r.released == 1 and 0 or r.ended, leaves(r)) .. describe(r)
 end
 

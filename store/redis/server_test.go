@@ -83,6 +83,29 @@ func TestKeysEnd(t *testing.T) {
 			}
 		})
 	}
+	t.Run("C-W2 a call that has ended is kept for ten minutes, for a take that is late", func(t *testing.T) {
+		server.Flush()
+		cmd := take(limit.Slots(3), 1, 1)
+		cmd.ID, cmd.WhileHeld, cmd.Note = ledger.ID{Hi: 1, Lo: 1}, true, []byte("note")
+		do(s, cmd)
+		record := "sluice:{AAAAAAAAAAEAAAAAAAAAAE}"
+		if ms := pttl(t, look, record); ms != -1 {
+			t.Errorf("while it is held its record ends in %d ms", ms)
+		}
+		do(s, ledger.Command{Op: ledger.Release, ID: cmd.ID})
+		if ms := pttl(t, look, record); ms < 590_000 || ms > 600_000 {
+			t.Errorf("it ends in %d ms, want ten minutes", ms)
+		}
+		if res, err := do(s, cmd); err != nil || res.Status != ledger.Replayed || !res.Released {
+			t.Errorf("a take that is late is told %+v, %v", res, err)
+		}
+		if n := left(t, s, cmd.Steps[0].Limit, 1); n != 3 {
+			t.Errorf("%d left of 3", n)
+		}
+		for r := range s.Records(context.Background()) {
+			t.Errorf("it is listed as %+v", r)
+		}
+	})
 	t.Run("P-124 an end that was lost is set again", func(t *testing.T) {
 		for _, l := range []limit.Limit{limit.Bucket(1, limit.Hour, 5), limit.Window(5, limit.Hour), limit.Window(5000, limit.Hour)} {
 			server.Flush()

@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -17,12 +18,23 @@ import (
 type shelf struct {
 	*twin
 	base   uint64
+	held   uint64 // how many grants are remembered while they are held
+	grants *ledger.Grants
 	books  *ledger.Books
 	limits [8]limit.Limit
 	taken  []ledger.Command // grants without an ID, as they are to be given back
 	now    limit.Micros
 	story  strings.Builder
 }
+
+func newShelf(w *twin, base uint64) *shelf {
+	grants := ledger.NewGrants(1<<20, limit.Hour)
+	return &shelf{twin: w, base: base, grants: grants, books: ledger.NewBooks(grants), now: 1_900_000_000_000_000}
+}
+
+// listEvery is how many shelves there are to one whose records are listed, for which the
+// server goes through those of all.
+const listEvery = 10
 
 // do carries out cmd on both sides, and reports whether they say the same.
 func (s *shelf) do(cmd ledger.Command) (ledger.Result, bool) {
@@ -90,6 +102,14 @@ func (s *shelf) any(r *rand.Rand) ledger.Command {
 	if cmd.Op > ledger.Peek && cmd.Op != ledger.Cool || cmd.Op == ledger.Take && r.IntN(2) == 0 {
 		cmd.ID = ledger.ID{Hi: s.base, Lo: r.Uint64N(6) + 1}
 		cmd.Calls, cmd.Expires = r.Int64N(3)*r.Int64(), limit.Micros(max(0, r.Int64N(2000)-1000))
+		cmd.Note, cmd.Outcome = anyNote(r), uint8(r.IntN(2)*r.IntN(256))
+	}
+	switch ofHeld := !cmd.ID.Zero() && r.IntN(3) == 0; {
+	case ofHeld && cmd.Op == ledger.Take: // whose ID is never used again
+		s.held++
+		cmd.WhileHeld, cmd.ID.Lo = true, 100+s.held
+	case ofHeld:
+		cmd.ID.Lo = 100 + s.held - r.Uint64N(min(s.held, 3)+1)
 	}
 	for range r.IntN(5) {
 		i := r.Uint64N(8)
@@ -102,6 +122,49 @@ func (s *shelf) any(r *rand.Rand) ledger.Command {
 	return cmd
 }
 
+// anyNote returns some bytes, most often few or none.
+func anyNote(r *rand.Rand) []byte {
+	note := make([]byte, []int{0, 0, r.IntN(4), r.IntN(40)}[r.IntN(4)])
+	for i := range note {
+		note[i] = byte(r.Uint32())
+	}
+	return note
+}
+
+// list fails the test unless the script lists the records that the Go has.
+func (s *shelf) list() {
+	s.t.Helper()
+	want, got := map[ledger.ID]string{}, map[ledger.ID]string{}
+	for r := range s.grants.Live(s.now) {
+		want[r.ID] = fmt.Sprintf("%+v", r)
+	}
+	pattern := string(appendWord([]byte("twin:{"), s.base)) + "*"
+	for cursor := first; ; {
+		args := []string{string([]byte{opList}), cursor, pattern, "0", fmt.Sprint(int64(s.now))}
+		reply, err := s.script.Exec(context.Background(), s.client, nil, args).ToString()
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		p, err := readPage(reply)
+		for err == nil && p.found > 0 {
+			var r ledger.Remembered
+			if r, err = s.store.remembered(&p); err == nil {
+				got[r.ID] = fmt.Sprintf("%+v", r)
+			}
+			p.found--
+		}
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if cursor = p.next; cursor == first {
+			break
+		}
+	}
+	if !maps.Equal(got, want) {
+		s.t.Errorf("the script lists %v\nthe Go           %v\nafter\n%s", got, want, s.story.String())
+	}
+}
+
 // TestTwinBooks sends random commands of up to four steps, with records and without, through
 // the Go's books and the script. Each answer must be the same in every word: verdicts, waits,
 // levels, and what a record says, also after its cells' limits have changed.
@@ -111,7 +174,7 @@ func TestTwinBooks(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 6))
 	statuses := map[ledger.Status]int{}
 	for base := uint64(1); steps > 0 && !t.Failed(); base++ {
-		s := &shelf{twin: fresh(t), base: base, books: ledger.NewBooks(ledger.NewGrants(1<<20, limit.Hour)), now: 1_900_000_000_000_000}
+		s := newShelf(fresh(t), base)
 		for i := range s.limits {
 			s.limits[i] = anyLimit(r, limit.Kind(1+r.IntN(5)))
 		}
@@ -131,6 +194,9 @@ func TestTwinBooks(t *testing.T) {
 				s.taken = append(s.taken, ledger.Command{Steps: cmd.Steps, Used: cmd.Used, At: res.At})
 			}
 		}
+		if base%listEvery == 0 {
+			s.list()
+		}
 	}
 	for _, status := range []ledger.Status{ledger.Done, ledger.Refused, ledger.Replayed, ledger.Conflict, ledger.Unknown} {
 		if statuses[status] < 100 {
@@ -145,6 +211,7 @@ func TestTwinBooks(t *testing.T) {
 func (s *shelf) leaving(r *rand.Rand) ledger.Command {
 	ops := []ledger.Op{ledger.Take, ledger.Take, ledger.Find, ledger.Settle, ledger.Free, ledger.Void}
 	cmd := ledger.Command{Op: ops[r.IntN(len(ops))], ID: ledger.ID{Hi: s.base, Lo: r.Uint64N(6) + 1}, Calls: r.Int64N(9)}
+	cmd.Note, cmd.Outcome = anyNote(r), uint8(r.IntN(2))
 	if r.IntN(4) > 0 {
 		cmd.Expires = limit.Micros(r.Int64N(int64(3 * limit.Hour)))
 	}
@@ -165,7 +232,7 @@ func TestTwinExpiry(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 7))
 	statuses := map[ledger.Status]int{}
 	for base := uint64(1); steps > 0 && !t.Failed(); base++ {
-		s := &shelf{twin: fresh(t), base: base | 1<<20, books: ledger.NewBooks(ledger.NewGrants(1<<20, limit.Hour)), now: 1_900_000_000_000_000}
+		s := newShelf(fresh(t), base|1<<20)
 		due := []limit.Micros{s.now}
 		for range 200 {
 			steps--
@@ -188,6 +255,9 @@ func TestTwinExpiry(t *testing.T) {
 				due = append(due, s.now+cmd.Expires, s.now+limit.Hour, s.now+2*limit.Hour, s.now+3*limit.Hour)
 			}
 			statuses[res.Status]++
+		}
+		if base%listEvery == 0 {
+			s.list()
 		}
 	}
 	t.Logf("answers by status: %v", statuses)

@@ -32,8 +32,16 @@ func (c *client) compare(r *rand.Rand, base uint64, n int) {
 	books := ledger.NewBooks(ledger.NewGrants(1<<20, limit.Hour))
 	var taken []ledger.Command // grants without an ID, as they are to be given back
 	now := limit.Micros(0)
+	held := uint64(0) // the last ID of a grant that is remembered while it is held
 	for i := range n {
 		cmd := anyCommand(r, base)
+		switch ofID := !cmd.ID.Zero() && r.IntN(3) == 0; {
+		case ofID && cmd.Op == ledger.Take: // which may be answered late, so that no ID is used twice
+			held++
+			cmd.WhileHeld, cmd.ID.Lo = true, 100+held
+		case ofID:
+			cmd.ID.Lo = 100 + held - r.Uint64N(min(held, 3)+1)
+		}
 		if len(taken) > 0 && r.IntN(4) == 0 {
 			k := r.IntN(len(taken))
 			cmd = taken[k]
@@ -81,6 +89,7 @@ func anyCommand(r *rand.Rand, base uint64) ledger.Command {
 	unnamed := cmd.Op == ledger.Peek || cmd.Op == ledger.Cool || cmd.Op == ledger.Reset
 	if ends := cmd.Op > ledger.Peek && !unnamed; ends || cmd.Op == ledger.Take && r.IntN(3) == 0 {
 		cmd.ID = ledger.ID{Hi: base, Lo: r.Uint64N(6) + 1}
+		cmd.Note, cmd.Outcome = make([]byte, max(0, r.IntN(4)-1)), uint8(r.IntN(2))
 	}
 	changed := r.Uint64N(160) // the cell, if it is one of the eight, whose rule has been changed
 	other := mixed[r.IntN(len(mixed))]

@@ -24,13 +24,14 @@ import (
 
 // Run checks that the stores that open returns keep the contract. Each call of open
 // returns an empty store with room for at least ten thousand cells and a thousand grants,
-// which are remembered for a minute or longer after their release. Run closes it.
+// which are remembered for a minute or longer after their release. It is a sluice.Recorder.
+// Run closes it.
 func Run(t *testing.T, open func(t *testing.T) sluice.Store) {
 	for _, part := range []struct {
 		name  string
 		cases []testCase
 	}{
-		{"limits", limitCases}, {"together", togetherCases}, {"grants", grantCases}, {"expiry", expiryCases},
+		{"limits", limitCases}, {"together", togetherCases}, {"grants", grantCases}, {"expiry", expiryCases}, {"records", recordCases},
 		{"apart", apartCases}, {"keys", keyCases}, {"scan and reset", scanCases}, {"store", storeCases},
 		{"model", modelCases}, {"concurrent", concurrentCases},
 	} {
