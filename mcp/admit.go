@@ -71,10 +71,9 @@ func (c *call) allowed(tool string) bool {
 // decide asks the policy about the request, or about a call of one tool. What it is about
 // is what rules are matched against too.
 func (c *call) decide(tool string) policy.Decision {
-	p := c.b.settings().Policy
-	c.who.Resource = p.Resource(c.slot.name)
-	c.who.Capability = p.Capability(c.who.Resource, c.slot.name, c.request.Method, tool)
-	return p.Decide(c.caller, c.who.Capability, c.who.Resource)
+	d := c.b.settings().Policy.May(c.caller, c.slot.name, c.request.Method, tool)
+	c.who.Resource, c.who.Capability = d.Resource, d.Capability
+	return d
 }
 
 // identify says whose call it is.

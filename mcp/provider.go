@@ -1,9 +1,8 @@
 package mcp
 
 import (
-	"bytes"
 	"encoding/json"
-	"io"
+	"slices"
 	"strings"
 
 	"github.com/sluicegate/sluice/mcp/audit"
@@ -60,76 +59,70 @@ func (b *Broker) declare(k *conn, m *jsonrpc.Message) (any, *jsonrpc.Error) {
 	return d.Acceptance(), nil
 }
 
-// A principal is whom a question of a provider's is about.
-type principal struct {
-	Type string `json:"type"`
-	Ref  string `json:"ref"`
-}
-
-// A query is a question about what a caller may do.
-type query struct {
-	Principal    principal `json:"principal"`
-	Capability   string    `json:"capability"`
-	Resource     string    `json:"resource"`
-	ResourcePath string    `json:"resourcePath"`
-}
-
-// authorize answers a question about a caller, or about the provider itself. It takes
+// authorize answers questions about a caller, or about the provider itself. It takes
 // nothing from any limit, however often it is asked.
 func (b *Broker) authorize(k *conn, m *jsonrpc.Message) (any, *jsonrpc.Error) {
-	var q query
-	if e := readParams(m, &q); e != nil {
-		return nil, e
-	}
 	d := k.declared.Load()
 	if d == nil {
 		return nil, b.errorOf(k, protocol.NotDeclared, "The provider has not declared what it serves", nil)
 	}
-	who, c, e := b.subjectOf(k, q.Principal)
-	if e != nil {
-		return nil, e
+	q, err := policy.ParseQuestions(m.Params)
+	if err != nil {
+		return nil, invalidParams("Invalid parameters: "+err.Error(), nil)
 	}
-	a := d.Ask(b.settings().Policy, who, policy.Check{Capability: q.Capability, Resource: q.Resource, ResourcePath: q.ResourcePath})
-	b.noteDecision(k, c, audit.Decide, a)
-	return a, nil
-}
-
-// subjectOf returns who a question is about; c is the call of a caller reference.
-func (b *Broker) subjectOf(k *conn, p principal) (*policy.Caller, *call, *jsonrpc.Error) {
-	switch p.Type {
-	case "provider":
-		return k.provider.Caller(), nil, nil
-	case "caller-ref":
-		if c := b.callers.of(p.Ref, k); c != nil {
-			return c.caller, c, nil
+	who, c, correlation := k.provider.Caller(), (*call)(nil), q.CorrelationID
+	if q.Ref != "" {
+		var e *jsonrpc.Error
+		if c, e = b.callOf(k, q.Ref); e != nil {
+			return nil, e
 		}
-		return nil, nil, invalidParams("The caller reference is not that of a request under way here", nil)
+		who, correlation = c.caller, c.correlation
 	}
-	return nil, nil, invalidParams(`principal.type is "caller-ref" or "provider"`, nil)
+	p := b.settings().Policy
+	answers := make([]*policy.Answer, 0, len(q.Checks))
+	for _, check := range q.Checks {
+		a := d.Ask(p, who, check)
+		b.noteDecision(k, c, correlation, a)
+		answers = append(answers, a)
+	}
+	return map[string]any{"policyVersion": b.declarations.Version(p), "decisions": answers}, nil
 }
 
-// noteDecision tells the audit what a provider was answered.
-func (b *Broker) noteDecision(k *conn, c *call, action audit.Action, a *policy.Answer) {
+// callOf returns the call that a caller reference stands for.
+func (b *Broker) callOf(k *conn, ref string) (*call, *jsonrpc.Error) {
+	if c := b.callers.of(ref, k); c != nil {
+		return c, nil
+	}
+	return nil, invalidParams("The caller reference is not that of a request under way here", nil)
+}
+
+// noteDecision tells the audit what a provider was answered; c is the call of the caller,
+// nil if the provider has asked for itself.
+func (b *Broker) noteDecision(k *conn, c *call, correlation string, a *policy.Answer) {
 	allowed := a.Effect() != "deny"
-	e := audit.Event{Action: action, Outcome: pick(allowed, audit.Granted, audit.Denied), Allowed: allowed, Slot: k.slot.name,
-		DecisionID: a.ID(), Capability: a.Capability, Reason: string(a.Reason), Identity: "provider:" + k.provider.ID}
+	e := audit.Event{Action: audit.Decide, Outcome: pick(allowed, audit.Granted, audit.Denied), Allowed: allowed, Slot: k.slot.name,
+		DecisionID: a.ID(), CorrelationID: correlation, Capability: a.Capability, Reason: string(a.Reason), Identity: "provider:" + k.provider.ID}
 	if c != nil {
-		e.RequestID, e.CorrelationID, e.Identity = c.id.String(), c.correlation, c.caller.Identity()
+		e.RequestID, e.Identity = c.id.String(), c.caller.Identity()
 	}
 	b.note(e)
 }
 
-// readParams reads parameters that may hold nothing else.
-func readParams(m *jsonrpc.Message, into any) *jsonrpc.Error {
-	d := json.NewDecoder(bytes.NewReader(m.Params))
-	d.DisallowUnknownFields()
-	d.UseNumber()
-	err := d.Decode(into)
+// readParams reads an object of known members. Names are compared exactly first: the
+// decoder would take "Quantity" for "quantity", and the last of both.
+func readParams(raw json.RawMessage, into any, known ...string) *jsonrpc.Error {
+	var members map[string]json.RawMessage
+	err := json.Unmarshal(raw, &members)
 	if err == nil {
-		_, err = d.Token()
-		if err == io.EOF {
-			return nil
+		for name := range members {
+			if !slices.Contains(known, name) {
+				return invalidParams("Invalid parameters: a member is not known; there are "+strings.Join(known, ", "), nil)
+			}
 		}
+		err = json.Unmarshal(raw, into)
 	}
-	return invalidParams("Invalid parameters: "+strings.TrimPrefix(err.Error(), "json: "), nil)
+	if err != nil {
+		return invalidParams("Invalid parameters: "+strings.TrimPrefix(err.Error(), "json: "), nil)
+	}
+	return nil
 }

@@ -33,10 +33,19 @@ var idempotencyKey = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,128}$`)
 const maxSafe = 1<<53 - 1
 
 type reservation struct {
-	query
-	Unit           string      `json:"unit"`
-	Quantity       json.Number `json:"quantity"`
-	IdempotencyKey string      `json:"idempotencyKey"`
+	Principal      json.RawMessage `json:"principal"`
+	Capability     string          `json:"capability"`
+	Resource       string          `json:"resource"`
+	ResourcePath   string          `json:"resourcePath"`
+	Unit           string          `json:"unit"`
+	Quantity       json.RawMessage `json:"quantity"` // a json.Number would take a text too
+	IdempotencyKey string          `json:"idempotencyKey"`
+}
+
+// caller is on whose behalf is reserved.
+type caller struct {
+	Type string `json:"type"`
+	Ref  string `json:"ref"`
 }
 
 type grant struct {
@@ -64,12 +73,16 @@ type reservationNote struct {
 // reserve takes a budget for work that a provider is about to do.
 func (b *Broker) reserve(k *conn, m *jsonrpc.Message) (any, *jsonrpc.Error) {
 	var q reservation
-	if e := readParams(m, &q); e != nil {
+	if e := readParams(m.Params, &q, "principal", "capability", "resource", "resourcePath", "unit", "quantity", "idempotencyKey"); e != nil {
+		return nil, e
+	}
+	var behalf caller
+	if e := readParams(q.Principal, &behalf, "type", "ref"); e != nil {
 		return nil, e
 	}
 	quantity, err := strconv.ParseInt(string(q.Quantity), 10, 64)
 	switch {
-	case q.Principal.Type != "caller-ref":
+	case behalf.Type != "caller-ref":
 		return nil, invalidParams("A reservation needs a caller reference", nil)
 	case err != nil || quantity < 1 || quantity > maxSafe:
 		return nil, invalidParams("quantity is a whole number from 1 to 9007199254740991", nil)
@@ -80,12 +93,12 @@ func (b *Broker) reserve(k *conn, m *jsonrpc.Message) (any, *jsonrpc.Error) {
 	if d == nil {
 		return nil, b.errorOf(k, protocol.NotDeclared, "The provider has not declared what it serves", nil)
 	}
-	who, c, e := b.subjectOf(k, q.Principal)
+	c, e := b.callOf(k, behalf.Ref)
 	if e != nil {
 		return nil, e
 	}
-	a := d.Ask(b.settings().Policy, who, policy.Check{Capability: q.Capability, Resource: q.Resource, ResourcePath: q.ResourcePath})
-	b.noteDecision(k, c, audit.Decide, a)
+	a := d.Ask(b.settings().Policy, c.caller, policy.Check{Capability: q.Capability, Resource: q.Resource, ResourcePath: q.ResourcePath})
+	b.noteDecision(k, c, c.correlation, a)
 	if a.Effect() == "deny" {
 		return nil, b.errorOf(k, protocol.NotDeclared, "Budget authorization refused", a)
 	}
@@ -207,9 +220,9 @@ func (b *Broker) anyBudget(call *sluice.Call, unit string) bool {
 }
 
 type settlement struct {
-	ReservationID string      `json:"reservationId"`
-	Used          json.Number `json:"used"`
-	Result        string      `json:"result"`
+	ReservationID string          `json:"reservationId"`
+	Used          json.RawMessage `json:"used"`
+	Result        string          `json:"result"`
 }
 
 // results are how native work can have ended, as the ledger keeps them.
@@ -218,11 +231,11 @@ var results = map[string]uint8{"success": 1, "failure": 2, "refused": 3}
 // settle notes what was really used. Nothing comes back unless the rule says so.
 func (b *Broker) settle(k *conn, m *jsonrpc.Message) (any, *jsonrpc.Error) {
 	var q settlement
-	if e := readParams(m, &q); e != nil {
+	if e := readParams(m.Params, &q, "reservationId", "used", "result"); e != nil {
 		return nil, e
 	}
 	outcome, ok := results[q.Result]
-	if !ok || q.ReservationID == "" || q.Used == "" {
+	if !ok || q.ReservationID == "" || q.Used == nil {
 		return nil, invalidParams(`settle needs reservationId, used and a result: "success", "failure" or "refused"`, nil)
 	}
 	ctx, cancel := context.WithTimeout(b.ctx, defaultConnect)

@@ -148,7 +148,5 @@ func (s *Session) visibleTools(sl *slot, list *catalog) []json.RawMessage {
 
 // maySee asks the same of the policy as a call would.
 func (s *Session) maySee(sl *slot, tool string) bool {
-	p := s.b.settings().Policy
-	resource := p.Resource(sl.name)
-	return p.Decide(s.caller(), p.Capability(resource, sl.name, "tools/call", tool), resource).Allowed
+	return s.b.settings().Policy.May(s.caller(), sl.name, "tools/call", tool).Allowed
 }

@@ -13,19 +13,16 @@ import (
 // maxChecks is the most questions in one request.
 const maxChecks = 256
 
-var (
-	correlationForm = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,128}$`)
-	traceForm       = regexp.MustCompile(`^[0-9a-f]{32}$`)
-)
+var correlationForm = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,128}$`)
 
 // Questions are the parameters of broker/authorize.
 type Questions struct {
 	// Ref is the reference of the caller on whose behalf the provider asks; empty if it
 	// asks for itself.
 	Ref string
-	// CorrelationID and TraceID are the provider's, and empty if it has sent none that can
-	// be used, or asks for a caller, whose request has both.
-	CorrelationID, TraceID string
+	// CorrelationID is the provider's, and empty if it has sent none that can be used, or
+	// asks for a caller, whose request has one.
+	CorrelationID string
 	// Checks are 1 to 256 questions.
 	Checks []Check
 }
@@ -179,19 +176,13 @@ func (q *Questions) principal(f *form, m map[string]json.RawMessage) {
 		if _, ok := who["ref"]; ok {
 			f.problem("principal.ref: a provider that asks for itself has none")
 		}
-		q.CorrelationID = matching(m["correlationId"], correlationForm)
-		q.TraceID = matching(m["traceId"], traceForm)
+		var id string
+		if json.Unmarshal(m["correlationId"], &id) == nil && correlationForm.MatchString(id) {
+			q.CorrelationID = id
+		}
 	default:
 		f.problem(`principal.type must be "caller-ref" or "provider"`)
 	}
-}
-
-// matching reads a text that is of no use unless it has a certain form.
-func matching(raw json.RawMessage, form *regexp.Regexp) (s string) {
-	if json.Unmarshal(raw, &s) != nil || !form.MatchString(s) {
-		return ""
-	}
-	return s
 }
 
 // question reads one check. Its attributes are for the provider's own audit: they may
