@@ -79,6 +79,7 @@ var rules = map[string][]ban{
 	"mcp/mcptest":        otherSurfaces("mcp/...", noEngine, noBroker, noStores, noLedger, noConfig, ban{"mcp/jsonrpc/...", "the other side of a test reads frames by itself, so that no mistake agrees with itself"}),
 	"mcp/protocol":       otherSurfaces("mcp/...", noOthers, noEngine, noBroker, noStores, noLedger, noConfig),
 	"mcp/policy":         otherSurfaces("mcp/...", noOthers, noEngine, noBroker, noStores, noLedger, noConfig, noNetwork),
+	"mcp/schema":         otherSurfaces("mcp/...", noEngine, noBroker, noStores, noLedger, noConfig, noNetwork),
 	"mcp/cache":          otherSurfaces("mcp/...", noEngine, noBroker, noStores, noLedger, noConfig, noNetwork),
 	"mcp/front":          otherSurfaces("mcp/...", noEngine, noStores, noLedger, noConfig),
 	"mcp/stdio":          otherSurfaces("mcp/...", noEngine, noBroker, noStores, noLedger, noConfig),
