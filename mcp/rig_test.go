@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -26,6 +27,7 @@ type rig struct {
 	provider *mcptest.Provider // in slot "p"
 
 	mu     sync.Mutex
+	noted  sync.Cond // on mu
 	events []audit.Event
 }
 
@@ -34,6 +36,7 @@ type rig struct {
 func newRig(t *testing.T, rules []sluice.Rule, change func(*mcp.Options)) *rig {
 	t.Helper()
 	r := &rig{t: t, provider: mcptest.New(mcptest.Options{})}
+	r.noted.L = &r.mu
 	store := memory.New(memory.Options{})
 	ctl, err := sluice.Open(&sluice.Policy{Rules: rules}, store, sluice.Options{})
 	if err != nil {
@@ -69,6 +72,16 @@ func (r *rig) record(e audit.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.events = append(r.events, e)
+	r.noted.Broadcast()
+}
+
+// await waits for an event.
+func (r *rig) await(which func(audit.Event) bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for !slices.ContainsFunc(r.events, which) {
+		r.noted.Wait()
+	}
 }
 
 // audited returns the events of an action so far.

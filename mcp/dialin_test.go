@@ -1,0 +1,246 @@
+package mcp_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/mcp"
+	"github.com/sluicegate/sluice/mcp/audit"
+	"github.com/sluicegate/sluice/mcp/jsonrpc"
+	"github.com/sluicegate/sluice/mcp/link"
+	"github.com/sluicegate/sluice/mcp/link/loopback"
+	"github.com/sluicegate/sluice/mcp/mcptest"
+	"github.com/sluicegate/sluice/mcp/policy"
+)
+
+// A dialled is a provider that has dialled in, and asks the broker too.
+type dialled struct {
+	*mcptest.Provider
+	wire
+	t *testing.T
+	n int
+}
+
+// A wire is its end of the connection. Answers to its questions do not go to the provider.
+type wire struct {
+	*loopback.Conn
+	answers chan *mcptest.Frame
+}
+
+// inbox is a link's before there is one: a provider dials in with a link, and gets its
+// inbox for it.
+type inbox struct {
+	ready chan struct{}
+	to    link.Inbox
+}
+
+func (i *inbox) Message(m *jsonrpc.Message, of jsonrpc.ID) { <-i.ready; i.to.Message(m, of) }
+func (i *inbox) Lost(id jsonrpc.ID, f link.Failure)        { <-i.ready; i.to.Lost(id, f) }
+func (i *inbox) Bad(err error)                             { <-i.ready; i.to.Bad(err) }
+func (i *inbox) Down(err error)                            { <-i.ready; i.to.Down(err) }
+
+func (w wire) Next() ([]byte, error) {
+	for {
+		frame, err := w.Conn.Next()
+		if err != nil {
+			return nil, err
+		}
+		f, err := mcptest.ReadFrame(frame)
+		if err != nil || f.Method != "" {
+			return frame, nil
+		}
+		w.answers <- f
+	}
+}
+
+// dialIn connects a provider of the policy's to a slot.
+func (r *rig) dialIn(slot string, who *policy.Principal) *dialled {
+	r.t.Helper()
+	d := &dialled{Provider: mcptest.New(mcptest.Options{Versions: []string{"2025-11-25"}}), t: r.t}
+	conns := make(chan wire, 1)
+	in := &inbox{ready: make(chan struct{})}
+	dialer := &loopback.Dialer{Name: who.ID, Serve: func(c *loopback.Conn) error {
+		w := wire{c, make(chan *mcptest.Frame, 10)}
+		conns <- w
+		return d.Serve(w)
+	}}
+	l, err := dialer.Dial(r.t.Context(), in)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if in.to, err = r.Register(slot, who, l); err != nil {
+		r.t.Fatal(err)
+	}
+	close(in.ready)
+	r.t.Cleanup(d.Provider.Close)
+	d.wire = <-conns
+	r.await(func(e audit.Event) bool { return e.Action == audit.Takeover && e.Slot == slot && e.Allowed })
+	return d
+}
+
+// ask sends the broker a request and waits for the answer.
+func (d *dialled) ask(method, params string) *mcptest.Frame {
+	d.t.Helper()
+	d.n++
+	id := fmt.Sprintf(`"ask-%d"`, d.n)
+	if err := d.Send([]byte(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":%s}`, id, method, params))); err != nil {
+		d.t.Fatal(err)
+	}
+	select {
+	case f := <-d.answers:
+		if string(f.ID) != id {
+			d.t.Fatalf("got %s, want the answer to %s", f.Raw, id)
+		}
+		return f
+	case <-time.After(20 * time.Second):
+		d.t.Fatalf("no answer to %s", method)
+	}
+	return nil
+}
+
+// declares has the provider say what it serves.
+func (d *dialled) declares() {
+	d.t.Helper()
+	f := d.ask("broker/authorization/declare", `{"version":"1","domain":"scada","namespace":{"resource":"/site"},"capabilities":["scada.control"],
+		"resources":[{"resource":"pump:1","resourcePath":"/site/pump/1","limits":{"minValue":0,"maxValue":1500}}]}`)
+	if f.Error != nil {
+		d.t.Fatalf("the declaration: %s", f.Raw)
+	}
+}
+
+// site is a policy with one provider, "scada", which may serve "site", and operators.
+func site(t *testing.T) *policy.Policy {
+	t.Helper()
+	p, err := policy.New(policy.Config{
+		Roles: []policy.Role{{Name: "operator", Capabilities: []string{"scada.control", "mcp.tools.call"}}},
+		Assignments: []policy.Assignment{
+			{Subject: "group:ops", Role: "operator", Resource: "/site/**"}, {Subject: "service:scada", Role: "operator", Resource: "/site/tank/**"},
+		},
+		Providers: []policy.Provider{
+			{ID: "scada", Secret: policy.Secret("a secret for a test"), Subjects: []string{"service:scada"}, AllowedResources: []string{"/site/**"}},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestAuthorize(t *testing.T) {
+	p := site(t)
+	r := newRig(t, []sluice.Rule{slots("one", 1, sluice.Hold)}, func(o *mcp.Options) { o.Policy = p })
+	d := r.dialIn("site", p.Principal("scada"))
+
+	ops := r.client("site", "2025-06-18", policy.NewCaller("user:alice", "group:ops"))
+	const self = `{"principal":{"type":"provider"},"checks":[{"capability":"scada.control","resource":"tank:1","resourcePath":"/site/tank/1"}]}`
+	t.Run("C-60 nothing declared yet", func(t *testing.T) {
+		if f := d.ask("broker/authorize", self); f.Error == nil || f.Error.Code != -32003 {
+			t.Errorf("got %s", f.Raw)
+		}
+	})
+	d.declares()
+	waiting := ops.call("hold", `{"key":"a"}`)
+	held, err := d.Held(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sent struct {
+		Params struct {
+			Meta struct {
+				Caller struct{ Ref, CorrelationID string } `json:"io.cyanmycelium/caller"`
+			} `json:"_meta"`
+		}
+	}
+	if err := json.Unmarshal(held.Frame, &sent); err != nil {
+		t.Fatal(err)
+	}
+	caller := sent.Params.Meta.Caller
+	checks := fmt.Sprintf(`{"principal":{"type":"caller-ref","ref":%q},"checks":[
+		{"capability":"scada.control","resource":"tank:1","resourcePath":"/site/tank/1","attributes":{"value":7}},
+		{"capability":"scada.control","resource":"pump:1","resourcePath":"/site/pump/1"},
+		{"capability":"scada.control","resource":"x","resourcePath":"/elsewhere"}]}`, caller.Ref)
+	t.Run("C-42 several answers, and no limit is asked, however often", func(t *testing.T) {
+		for range 3 {
+			var got struct {
+				PolicyVersion string
+				Decisions     []struct {
+					DecisionID, Effect, Reason string
+					Obligations                struct{ Constraints json.RawMessage }
+				}
+			}
+			f := d.ask("broker/authorize", checks)
+			if err := json.Unmarshal(f.Result, &got); err != nil || len(got.Decisions) != 3 || got.PolicyVersion != p.Version()+".1" {
+				t.Fatalf("got %s, %v", f.Raw, err)
+			}
+			text := ""
+			for _, a := range got.Decisions {
+				text += fmt.Sprintf("%s %s %s; ", a.Effect, a.Reason, a.Obligations.Constraints)
+			}
+			if want := `allow role-grant ; allow-with-constraints role-grant {"minValue":0,"maxValue":1500}; deny undeclared-resource ; `; text != want {
+				t.Errorf("got  %s\nwant %s", text, want)
+			}
+		}
+	})
+	t.Run("C-104 the audit has the decisions and nothing that was asked with", func(t *testing.T) {
+		events := r.audited(audit.Decide)
+		if len(events) != 9 || events[0].Identity != "user:alice" || events[0].CorrelationID != caller.CorrelationID || events[0].DecisionID == events[1].DecisionID || events[2].Reason != "undeclared-resource" {
+			t.Errorf("got %+v", events)
+		}
+	})
+	t.Run("C-61 a provider asks for itself", func(t *testing.T) {
+		if f := d.ask("broker/authorize", self); f.Error != nil {
+			t.Errorf("got %s", f.Raw)
+		}
+	})
+	t.Run("C-61 a reference nobody has issued", func(t *testing.T) {
+		if f := d.ask("broker/authorize", `{"principal":{"type":"caller-ref","ref":"cr_stolen"},"checks":[{"capability":"a.b","resource":"r"}]}`); f.Error == nil || f.Error.Code != -32602 {
+			t.Errorf("got %s", f.Raw)
+		}
+	})
+	for name, params := range map[string]string{
+		"C-57 another key":                  `"principal":{"type":"caller-ref","ref":"x"},"extra":1`,
+		"C-57 a key in other case":          `"principal":{"type":"caller-ref","ref":"x"},"Quantity":1`,
+		"C-57 another key of the principal": `"principal":{"type":"caller-ref","ref":"x","subject":"user:root"}`,
+		"C-58 for the provider itself":      `"principal":{"type":"provider"}`,
+		"C-59 a quantity that is a text":    `"principal":{"type":"caller-ref","ref":"x"},"unit":"u","quantity":"1","idempotencyKey":"k"`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			if f := d.ask("broker/budget/reserve", "{"+params+"}"); f.Error == nil || f.Error.Code != -32602 {
+				t.Errorf("got %s", f.Raw)
+			}
+		})
+	}
+	if err := held.Text("done"); err != nil {
+		t.Fatal(err)
+	}
+	waiting.passed()
+	t.Run("C-61 a reference whose request was answered", func(t *testing.T) {
+		if f := d.ask("broker/authorize", checks); f.Error == nil || f.Error.Code != -32602 {
+			t.Errorf("got %s", f.Raw)
+		}
+	})
+}
+
+func TestPolicyOfRequests(t *testing.T) {
+	p := site(t)
+	r := newRig(t, nil, func(o *mcp.Options) { o.Policy = p })
+	r.dialIn("site", p.Principal("scada"))
+	ops := r.client("site", "2025-06-18", policy.NewCaller("user:alice", "group:ops"))
+	ops.call("echo", `{}`).passed()
+	t.Run("4.2.8 a method that needs no capability is not denied for it", func(t *testing.T) {
+		f := ops.ask("logging/setLevel", map[string]string{"level": "info"}).answer()
+		if f.Error != nil && f.Error.Code == -32001 {
+			t.Errorf("got %s", f.Raw)
+		}
+	})
+	t.Run("C-105 what nothing grants", func(t *testing.T) {
+		stranger := r.client("site", "2025-06-18", policy.NewCaller("user:mallory"))
+		stranger.call("echo", `{}`).refused(-32001)
+	})
+	t.Run("4.2.8 a method that nobody has listed", func(t *testing.T) {
+		ops.ask("vendor/open", map[string]any{}).refused(-32001)
+	})
+}
