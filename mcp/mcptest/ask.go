@@ -116,7 +116,7 @@ func (r *Reply) event() (name, data string, ok bool, err error) {
 		value = strings.TrimPrefix(value, " ")
 		switch {
 		case line == "":
-			return name, data, ok, nil
+			return name, data, ok && data != "", nil // one without data is none, says HTML 9.2.6
 		case field == "event":
 			name = value
 		case field == "data" && ok:
