@@ -34,10 +34,6 @@ func (w *wanted) hears(m *jsonrpc.Message) bool {
 // listen keeps the exchange open and tells the client what it wants to hear, until it
 // closes the stream. It holds nothing.
 func (s *Session) listen(c *call) {
-	if !c.modern() {
-		s.unknown(c)
-		return
-	}
 	raw, ok := c.request.Param("notifications")
 	var w wanted
 	if !ok || json.Unmarshal(raw, &w) != nil || len(w.URIs) > maxSubscriptions {

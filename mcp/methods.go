@@ -42,6 +42,12 @@ func handler(method string) func(*Session, *call) {
 	return nil
 }
 
+// eraOf are the methods that one era alone has: sessions, and what hangs on them, are gone
+// from 2026-07-28 on.
+var eraOf = map[string]protocol.Era{"initialize": protocol.Legacy, "ping": protocol.Legacy, "logging/setLevel": protocol.Legacy,
+	"resources/subscribe": protocol.Legacy, "resources/unsubscribe": protocol.Legacy, "tasks/list": protocol.Legacy,
+	"tasks/result": protocol.Legacy, "subscriptions/listen": protocol.Modern, "tasks/update": protocol.Modern}
+
 // known are the methods that an audit may name: any other is the client's text.
 var known = map[string]bool{"initialize": true, "ping": true, "server/discover": true, "logging/setLevel": true,
 	"tools/list": true, "tools/call": true, "prompts/list": true, "prompts/get": true, "resources/list": true,
@@ -55,20 +61,12 @@ func (s *Session) unknown(c *call) {
 }
 
 func (s *Session) ping(c *call) {
-	if c.modern() {
-		s.unknown(c)
-		return
-	}
 	c.result(struct{}{}, audit.Completed)
 }
 
 // initialize opens the session. The provider has been initialized long ago, by the broker;
 // what it said then is what the client hears.
 func (s *Session) initialize(c *call) {
-	if c.modern() {
-		s.unknown(c)
-		return
-	}
 	var p struct {
 		ProtocolVersion string          `json:"protocolVersion"`
 		Capabilities    json.RawMessage `json:"capabilities"`

@@ -211,6 +211,10 @@ func (s *Session) serve(c *call) {
 	if !c.self(s) {
 		return
 	}
+	if era, one := eraOf[c.request.Method]; one && era != protocol.EraOf(c.version) {
+		s.unknown(c)
+		return
+	}
 	if h := handler(c.request.Method); h != nil {
 		h(s, c)
 		return
