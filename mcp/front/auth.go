@@ -101,17 +101,26 @@ func (v *visit) identify() *fault {
 		return f
 	}
 	v.who = &policy.Caller{}
-	if v.f.o.Identify == nil {
-		return nil
+	if v.f.o.Identify != nil {
+		who, err := v.f.o.Identify(v.r)
+		if err != nil {
+			return v.unidentified(err)
+		}
+		if who != nil {
+			v.who = who
+		}
 	}
-	who, err := v.f.o.Identify(v.r)
-	if err != nil {
-		return v.unidentified(err)
-	}
-	if who != nil {
-		v.who = who
+	if v.f.o.NeedToken && !v.who.Verified {
+		return v.tokenless()
 	}
 	return nil
+}
+
+// tokenless is the answer to a caller that has to say who it is.
+func (v *visit) tokenless() *fault {
+	f := v.forbidden(http.StatusUnauthorized, "A token is needed here")
+	f.authenticate = v.challenge("")
+	return f
 }
 
 func (v *visit) unidentified(err error) *fault {
@@ -132,9 +141,7 @@ func (v *visit) enter() *fault {
 	case !found:
 		return notFound("there is no such slot")
 	case need == mcp.NeedsToken:
-		f := v.forbidden(http.StatusUnauthorized, "This slot needs a token")
-		f.authenticate = v.challenge("")
-		return f
+		return v.tokenless()
 	case need == mcp.Denied:
 		f := v.forbidden(http.StatusForbidden, "Forbidden")
 		f.authenticate = v.challenge("insufficient_scope")

@@ -45,6 +45,10 @@ type Options struct {
 	// vouches for nobody. An error is answered 401, a [*Failure] as it says. Its text goes
 	// to the client. Nil takes everybody for anonymous.
 	Identify func(*http.Request) (*policy.Caller, error)
+	// NeedToken refuses callers that Identify does not vouch for with 401, which is how
+	// clients learn where to get a token. Otherwise they may do what the policy lets
+	// everybody do.
+	NeedToken bool
 	// Providers serves /provider/<slot> and /providers, where providers dial in; nil is 404.
 	Providers http.Handler
 	// Origins are the web pages that may use the broker, such as "https://app.example"; "*"
