@@ -34,12 +34,12 @@ func (m *Message) Edit(edits ...Edit) *Message {
 	n := *m
 	n.Raw = e.out
 	var id json.RawMessage
-	if e.read(0, &id) {
+	if e.read("id", &id) {
 		n.ID = RawID(id)
 	}
-	e.read(1, &n.Params)
-	e.read(2, &n.Result)
-	e.read(3, &n.Err)
+	e.read("params", &n.Params)
+	e.read("result", &n.Result)
+	e.read("error", &n.Err)
 	return &n
 }
 
@@ -88,8 +88,8 @@ func (e *editor) edit(raw []byte, edits []Edit) {
 }
 
 // read gives a field the value that it has now, and reports whether it was edited.
-func (e *editor) read(field int, to *json.RawMessage) bool {
-	at := e.fields[field]
+func (e *editor) read(field string, to *json.RawMessage) bool {
+	at := e.fields[slices.Index(fields[:], field)]
 	if at.start == 0 {
 		return false
 	}
@@ -146,15 +146,9 @@ func (e *editor) object(old []byte, edits []Edit, depth int) {
 		if there {
 			some, copied = true, p.end
 		} else {
-			from := p.name
-			if some {
-				from = before
-			}
-			e.out = append(e.out[:begin], old[copied:from]...)
-			start, copied = len(e.out), p.end
-			if !some {
-				copied = afterComma(old, p.end)
-			}
+			e.out = e.out[:begin]
+			copied = e.leaveOut(old, p, copied, before, some)
+			start = len(e.out)
 		}
 		before = p.end
 		e.note(depth, mine[0].path[0], start)
@@ -170,6 +164,21 @@ func (e *editor) object(old []byte, edits []Edit, depth int) {
 	e.out = append(e.out, old[copied:end]...)
 	e.add(edits, depth, some)
 	e.out = append(e.out, old[end:]...)
+}
+
+// leaveOut writes what stands before a member that goes, without the comma that goes with
+// it: the one before it, or behind it if nothing stands before. It returns where to go on.
+func (e *editor) leaveOut(old []byte, p place, copied, before int, some bool) int {
+	if some {
+		e.out = append(e.out, old[copied:before]...)
+		return p.end
+	}
+	e.out = append(e.out, old[copied:p.name]...)
+	s := scanner{data: old, at: p.end}
+	if s.next() == ',' {
+		return s.at + 1
+	}
+	return p.end
 }
 
 // add writes the members that edits make anew.
@@ -240,13 +249,4 @@ func find(edits []Edit, depth int, raw []byte, p place) []Edit {
 		edits = edits[n:]
 	}
 	return nil
-}
-
-// afterComma returns where the comma ends that follows, or i if none does.
-func afterComma(raw []byte, i int) int {
-	s := scanner{data: raw, at: i}
-	if s.next() == ',' {
-		return s.at + 1
-	}
-	return i
 }

@@ -50,12 +50,12 @@ func whole(raw string) bool {
 	if c := raw[0]; c != '-' && (c < '0' || c > '9') {
 		return false
 	}
-	digits, exponent := raw, ""
+	digits, n := raw, 0
 	if i := strings.IndexAny(raw, "eE"); i >= 0 {
-		digits, exponent = raw[:i], raw[i+1:]
+		digits = raw[:i]
+		n, _ = strconv.Atoi(raw[i+1:])           // beyond the range of int the nearest
+		n = max(-MaxIDBytes, min(n, MaxIDBytes)) // more than an id has digits
 	}
-	n, _ := strconv.Atoi(exponent)           // zero without one, the nearest beyond the range of int
-	n = max(-MaxIDBytes, min(n, MaxIDBytes)) // more than an id has digits
 	before, after, _ := strings.Cut(digits, ".")
 	after = strings.TrimRight(after, "0")
 	if n >= 0 || after != "" {

@@ -77,6 +77,9 @@ func appendID(b []byte, id ID) []byte {
 	return append(b, id.raw...)
 }
 
+// Encode returns a value as JSON, as in [NewRequest].
+func Encode(v any) json.RawMessage { return appendValue(nil, v) }
+
 // appendValue appends a value. Raw JSON stays byte for byte; encoding/json would compact
 // it, and write <, > and & as escapes.
 func appendValue(b []byte, v any) []byte {

@@ -293,6 +293,16 @@ func FuzzEdit(f *testing.F) {
 		for _, name := range []string{"id", "params", "result", "error"} {
 			checkField(t, got, name)
 		}
+		path := randomEdit(r).path
+		switch old, ok := Lookup(raw, path...); {
+		case !ok && !bytes.Equal(DeleteIn(raw, path...), raw):
+			t.Fatalf("seed %d: without %q, which was not there, %s is %s", seed, path, raw, DeleteIn(raw, path...))
+		case ok:
+			there := SetIn(raw, json.RawMessage(`"another"`), path...)
+			if back := SetIn(there, old, path...); !bytes.Equal(back, raw) {
+				t.Fatalf("seed %d: with %q set and set back %s is %s", seed, path, raw, back)
+			}
+		}
 	})
 }
 

@@ -9,63 +9,72 @@ import (
 	"github.com/sluicegate/sluice/mcp/jsonrpc"
 )
 
-// Header fields. Names are compared without case, values with it.
+// Header fields of Streamable HTTP. Their names are compared without case, their values
+// with it.
 const (
 	HeaderVersion = "MCP-Protocol-Version"
 	HeaderMethod  = "Mcp-Method"
 	HeaderName    = "Mcp-Name"
 	HeaderSession = "Mcp-Session-Id"
-	HeaderParam   = "Mcp-Param-" // and the name that a tool's schema gives with x-mcp-header
+	HeaderParam   = "Mcp-Param-" // with the name behind it that a tool's schema gives as x-mcp-header
 )
 
-// A value in base64 stands between these.
+// encodedStart and encodedEnd stand around a text in base64. They are case-sensitive.
 const (
 	encodedStart = "=?base64?"
 	encodedEnd   = "?="
 )
 
-var errHeader = errors.New("protocol: the header value is not the base64 of UTF-8 text")
+var errHeader = errors.New("protocol: the header value is neither printable ASCII nor UTF-8 text in base64 between =?base64? and ?=")
 
-// EncodeHeader returns a text as a header field can hold it: as it is, or, if it has
-// bytes that a field cannot hold, or blanks at its ends, or looks encoded, in base64.
-func EncodeHeader(v string) string {
-	if plainHeader(v) {
-		return v
+// EncodeHeader returns a text in the form in which Mcp-Name and Mcp-Param-* hold it: as it
+// is, or in base64 if it is empty, not printable ASCII, has blanks at its ends, or looks
+// like base64 itself.
+func EncodeHeader(text string) string {
+	_, encoded := payload(text)
+	if !encoded && text != "" && printable(text) && strings.Trim(text, " \t") == text {
+		return text
 	}
-	return encodedStart + base64.StdEncoding.EncodeToString([]byte(v)) + encodedEnd
+	return encodedStart + base64.StdEncoding.EncodeToString([]byte(text)) + encodedEnd
 }
 
-func plainHeader(v string) bool {
-	if strings.TrimSpace(v) != v || strings.HasPrefix(v, encodedStart) && strings.HasSuffix(v, encodedEnd) {
-		return false
+// DecodeHeader returns the text that a value of Mcp-Name or Mcp-Param-* stands for. A
+// value that no text is encoded as is an error.
+func DecodeHeader(value string) (string, error) {
+	if !printable(value) {
+		return "", errHeader
 	}
-	for i := range len(v) {
-		if c := v[i]; c < ' ' || c > '~' {
-			return false
-		}
+	inside, encoded := payload(value)
+	if !encoded {
+		return value, nil
 	}
-	return true
-}
-
-// DecodeHeader returns the text of a header field. A value between =?base64? and ?= that
-// is no base64 of UTF-8 text is an error; any other value is returned as it is.
-func DecodeHeader(v string) (string, error) {
-	body, ok := strings.CutPrefix(v, encodedStart)
-	if !ok {
-		return v, nil
-	}
-	if body, ok = strings.CutSuffix(body, encodedEnd); !ok {
-		return v, nil
-	}
-	text, err := base64.StdEncoding.DecodeString(body)
+	text, err := base64.StdEncoding.Strict().DecodeString(inside)
 	if err != nil || !utf8.Valid(text) {
 		return "", errHeader
 	}
 	return string(text), nil
 }
 
-// NameOf returns what the header Mcp-Name of a message has to be, before it is encoded,
-// and whether the message's method has one.
+// payload returns what stands between the marks of base64, and whether they are there.
+func payload(value string) (string, bool) {
+	inside, start := strings.CutPrefix(value, encodedStart)
+	inside, end := strings.CutSuffix(inside, encodedEnd)
+	return inside, start && end
+}
+
+// printable reports whether a text is of visible ASCII, spaces and tabs (RFC 9110, 5.5,
+// without what that keeps for old times).
+func printable(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; (c < ' ' || c > '~') && c != '\t' {
+			return false
+		}
+	}
+	return true
+}
+
+// NameOf returns the text that Mcp-Name stands for with this message, and whether the
+// message has one: its method wants one, and its params have it.
 func NameOf(m *jsonrpc.Message) (string, bool) {
 	var member string
 	switch m.Method {
@@ -78,9 +87,6 @@ func NameOf(m *jsonrpc.Message) (string, bool) {
 	default:
 		return "", false
 	}
-	raw, ok := m.Param(member)
-	if !ok {
-		return "", false
-	}
+	raw, _ := m.Param(member)
 	return jsonrpc.Text(raw)
 }

@@ -6,10 +6,7 @@
 // modelcontextprotocol/modelcontextprotocol; facts/mcp.md section 2 gathers them.
 package protocol
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
 // The revisions.
 const (
@@ -81,7 +78,3 @@ func Negotiate(requested string) string {
 	}
 	return V20251125
 }
-
-// Version returns the version that an HTTP header claims: a header that is absent claims
-// 2025-03-26, as the later legacy revisions have it.
-func Version(header string) string { return cmp.Or(header, V20250326) }

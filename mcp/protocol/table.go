@@ -1,96 +1,124 @@
 package protocol
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
 	"net/http"
 
 	"github.com/sluicegate/sluice/mcp/jsonrpc"
 )
 
-// A Situation is why a request gets an error.
+// A Situation is why a request is answered with an error.
 type Situation uint8
 
 // The situations.
 const (
-	Parse              Situation = iota // the frame is no JSON
-	Invalid                             // the frame is no request
-	Refused                             // admission refused
-	Forbidden                           // policy denies it
+	Refused            Situation = iota // by admission
+	Forbidden                           // by policy
 	Unavailable                         // the provider is absent, gone, or late
 	UnknownTool                         // or prompt, or resource
-	BadArguments                        // arguments do not match the tool's schema, or are none at all
-	UnknownMethod                       // also one that is switched off
+	BadArguments                        // of a tool, up to 2025-06-18; later they are a result with isError
+	UnknownMethod                       // or one that is switched off
 	HeaderMismatch                      // a header is missing, or says other than the body
-	MissingCapability                   // the client declared too little for what the tool needs
+	MissingCapability                   // the client has not declared what the answer takes
 	UnsupportedVersion                  // the revision is not served here
 	SessionNotFound                     // the session has ended, never was, or is another's
-	NotDeclared                         // the provider did not declare itself, or may not do this
-	Internal                            // the broker's own fault
+	NotDeclared                         // the provider has not declared itself, or not this
 
 	situations
 )
 
-// An answer is the code and HTTP status of a situation.
-type answer struct {
+// An outcome is the code of a JSON-RPC error, and the HTTP status it comes with where the
+// transport is HTTP and has not sent one yet.
+type outcome struct {
 	code   int64
 	status int
 }
 
-// A Table says which error each situation is, in each era. The zero Table is [Default].
-// It is safe for concurrent use.
+// outcomes are those of the legacy and of the modern era. A refusal comes with 200 because
+// clients lose code and data on other statuses. From 2026-07-28 on no implementation may
+// have codes of its own in -32020 to -32099, and new ones lie outside -32768 to -32000;
+// there the codes of HTTP say what is meant.
+var outcomes = [situations][2]outcome{
+	Refused:            {{-32029, http.StatusOK}, {http.StatusTooManyRequests, http.StatusOK}},
+	Forbidden:          {{-32001, http.StatusOK}, {http.StatusForbidden, http.StatusOK}},
+	Unavailable:        {{-32000, http.StatusOK}, {jsonrpc.InternalError, http.StatusOK}},
+	UnknownTool:        {{jsonrpc.InvalidParams, http.StatusOK}, {jsonrpc.InvalidParams, http.StatusOK}},
+	BadArguments:       {{jsonrpc.InvalidParams, http.StatusOK}, {jsonrpc.InvalidParams, http.StatusOK}},
+	UnknownMethod:      {{jsonrpc.MethodNotFound, http.StatusOK}, {jsonrpc.MethodNotFound, http.StatusNotFound}},
+	HeaderMismatch:     {{jsonrpc.InvalidRequest, http.StatusBadRequest}, {headerMismatch, http.StatusBadRequest}},
+	MissingCapability:  {{jsonrpc.InvalidRequest, http.StatusOK}, {missingCapability, http.StatusBadRequest}},
+	UnsupportedVersion: {{jsonrpc.InvalidParams, http.StatusBadRequest}, {unsupportedVersion, http.StatusBadRequest}},
+	SessionNotFound:    {{-32001, http.StatusNotFound}, {http.StatusNotFound, http.StatusNotFound}},
+	NotDeclared:        {{-32003, http.StatusOK}, {http.StatusForbidden, http.StatusOK}},
+}
+
+// The codes that revision 2026-07-28 defines of those it reserves (basic/index.mdx).
+const (
+	headerMismatch     = -32020
+	missingCapability  = -32021
+	unsupportedVersion = -32022
+	resourceNotFound   = -32002 // up to 2025-11-25; then -32602
+)
+
+// reserved reports whether only the specification may give a code a meaning, from
+// 2026-07-28 on.
+func reserved(code int64) bool {
+	return code <= -32020 && code >= -32099 || code == resourceNotFound
+}
+
+// A Table says which error each situation is, in each era. It does not change, and is safe
+// for concurrent use. The zero Table is [Default].
 type Table struct {
-	refused [2]answer // of the eras, where they differ from the default
+	refused [2]outcome // of the eras; what is zero is as in outcomes
 }
 
-// defaults are the codes of both eras, legacy first.
-var defaults = [situations][2]answer{
-	Parse:              {{jsonrpc.ParseError, 400}, {jsonrpc.ParseError, 400}},
-	Invalid:            {{jsonrpc.InvalidRequest, 400}, {jsonrpc.InvalidRequest, 400}},
-	Refused:            {{-32029, 200}, {http.StatusTooManyRequests, 200}},
-	Forbidden:          {{-32001, 200}, {http.StatusForbidden, 200}},
-	Unavailable:        {{-32000, 200}, {jsonrpc.InternalError, 200}},
-	UnknownTool:        {{jsonrpc.InvalidParams, 200}, {jsonrpc.InvalidParams, 200}},
-	BadArguments:       {{jsonrpc.InvalidParams, 200}, {jsonrpc.InvalidParams, 200}},
-	UnknownMethod:      {{jsonrpc.MethodNotFound, 200}, {jsonrpc.MethodNotFound, 404}},
-	HeaderMismatch:     {{jsonrpc.InvalidRequest, 400}, {-32020, 400}},
-	MissingCapability:  {{jsonrpc.InvalidRequest, 200}, {-32021, 400}},
-	UnsupportedVersion: {{jsonrpc.InvalidParams, 400}, {-32022, 400}},
-	SessionNotFound:    {{-32001, 404}, {-32001, 404}},
-	NotDeclared:        {{-32003, 200}, {http.StatusForbidden, 200}},
-	Internal:           {{jsonrpc.InternalError, 200}, {jsonrpc.InternalError, 200}},
-}
-
-// Default returns the table of facts/mcp.md 2.7.
+// Default returns the table without any settings.
 func Default() *Table { return &Table{} }
 
-// With returns a table in which refusals of an era have another code and HTTP status;
-// zero leaves one as it is.
+// With returns a table in which refusals in an era have that code and HTTP status. Zero
+// leaves either as it is. A code that the era keeps for the specification is an error.
 func (t *Table) With(era Era, code int64, status int) (*Table, error) {
-	n := *t
-	n.refused[era] = answer{code, status}
-	if era == Modern && code <= -32020 && code >= -32099 {
-		return nil, fmt.Errorf("protocol: code %d is reserved from revision %s on (-32020 to -32099); choose one outside -32768 to -32000, such as 429", code, V20260728)
+	if era == Modern && reserved(code) {
+		return nil, fmt.Errorf("protocol: code %d belongs to the specification from revision %s on, as do -32020 to -32099; choose one outside -32768 to -32000, such as 429", code, V20260728)
 	}
+	n := *t
+	n.refused[era] = outcome{code, status}
 	return &n, nil
 }
 
-// Error returns the error that a situation is at a version, and the HTTP status that it
-// goes out with. Data of nil are left out.
+// Error returns the error that a situation is at a version, and the HTTP status it comes
+// with. Data are what encoding/json takes, or a [json.RawMessage]; nil leaves them out.
 func (t *Table) Error(s Situation, version, message string, data any) (*jsonrpc.Error, int) {
 	era := EraOf(version)
-	a := defaults[s][era]
+	o := outcomes[s][era]
 	if s == Refused {
-		if c := t.refused[era].code; c != 0 {
-			a.code = c
-		}
-		if st := t.refused[era].status; st != 0 {
-			a.status = st
-		}
+		set := t.refused[era]
+		o = outcome{cmp.Or(set.code, o.code), cmp.Or(set.status, o.status)}
 	}
-	e := &jsonrpc.Error{Code: a.code, Message: message}
+	e := &jsonrpc.Error{Code: o.code, Message: message}
 	if data != nil {
-		e.Data, _ = json.Marshal(data)
+		e.Data = jsonrpc.Encode(data)
 	}
-	return e, a.status
+	return e, o.status
+}
+
+// Passed returns the code with which a provider's error, at version from, goes on to a
+// client at version to, and its HTTP status. A code that to gives no meaning to, and keeps
+// from everybody else, becomes an internal error; that of an older provider's missing
+// resource becomes invalid params.
+func Passed(code int64, from, to string) (int64, int) {
+	switch {
+	case EraOf(to) == Legacy:
+		return code, http.StatusOK
+	case code == jsonrpc.MethodNotFound:
+		return code, http.StatusNotFound
+	case code == resourceNotFound:
+		return jsonrpc.InvalidParams, http.StatusOK
+	case !reserved(code):
+		return code, http.StatusOK
+	case EraOf(from) == Modern && code >= unsupportedVersion:
+		return code, http.StatusBadRequest
+	}
+	return jsonrpc.InternalError, http.StatusOK
 }
