@@ -15,6 +15,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/ledger"
 	"github.com/sluicegate/sluice/limit"
+	"github.com/sluicegate/sluice/store/memory"
 )
 
 // recorded is how many admissions the store of c remembers.
@@ -80,7 +81,8 @@ func TestWhileHeld(t *testing.T) {
 		free, other := slot, one("other", limit.Slots(1))
 		free.OnTimeout = sluice.Free
 		c := engine(t, free)
-		hold(c, "slot").Abandon()
+		hold(c, "slot")
+		resume(t, c, "id").Abandon()
 		if n := recorded(t, c); n != 0 || left(t, c, "slot", sluice.Call{Kind: "slot"}) != 2 {
 			t.Errorf("%d records of a call that holds nothing", n)
 		}
@@ -117,7 +119,11 @@ func TestWhileHeld(t *testing.T) {
 		})
 	})
 	t.Run("a Decision that serves other calls later remembers nothing of it", func(t *testing.T) {
-		c, d := engine(t, slot, rate), new(sluice.Decision)
+		s, d := &spy{Store: memory.New(memory.Options{})}, new(sluice.Decision)
+		c, err := sluice.Open(&sluice.Policy{Rules: []sluice.Rule{slot, rate}}, s, sluice.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
 		for _, x := range []struct {
 			call sluice.Call
 			want int
@@ -126,14 +132,19 @@ func TestWhileHeld(t *testing.T) {
 			{sluice.Call{Kind: "slot"}, 0},
 			{sluice.Call{ID: "b", Kind: "slot", WhileHeld: true, Note: []byte("n")}, 1},
 			{sluice.Call{Kind: "rate"}, 0},
+			{sluice.Call{ID: "e", Kind: "rate", Expires: time.Minute, Note: []byte("n"), Cost: sluice.Cost{{N: 100}}}, 0}, // refused
+			{sluice.Call{Kind: "slot"}, 0},
 			{sluice.Call{ID: "c", Kind: "rate", Expires: time.Minute}, 1},
 			{sluice.Call{ID: "d", Kind: "rate"}, 2},
 		} {
-			if ok, err := c.Try(background, &x.call, d); !ok || err != nil {
+			if ok, err := c.Try(background, &x.call, d); ok != (x.call.Cost == nil) || err != nil {
 				t.Fatal(ok, err)
 			}
 			if n := recorded(t, c); n != x.want {
 				t.Errorf("%+v: %d records, want %d", x.call, n, x.want)
+			}
+			if cmd := &s.last; cmd.ID.Zero() && (cmd.Note != nil || cmd.Expires != 0 || cmd.WhileHeld) {
+				t.Errorf("%+v: the store was told %+v", x.call, cmd)
 			}
 			d.Admission().Release()
 		}
@@ -226,8 +237,13 @@ func TestExpires(t *testing.T) {
 			if n := recorded(t, c); ok != (n == 1) {
 				t.Errorf("%d records", n)
 			}
-			if _, ok := try(t, c, sluice.Call{}); !ok || x.call.Expires > 0 && left(t, c, "shadow", sluice.Call{}) != 0 {
-				t.Error("the next call is not as ever")
+			for want := range int64(2) {
+				if n := left(t, c, "shadow", sluice.Call{}); x.call.Expires > 0 && n != 1-want {
+					t.Errorf("%d left of the shadow, want %d", n, 1-want)
+				}
+				if _, ok := try(t, c, sluice.Call{}); !ok {
+					t.Error("the next call is not as ever")
+				}
 			}
 		})
 	}
@@ -267,7 +283,10 @@ func TestNote(t *testing.T) {
 }
 
 func TestSettleAs(t *testing.T) {
-	c := engine(t, kinds(tokenRule(func(r *sluice.Rule) { r.Settle = sluice.Keep }), "budget"))
+	keep := kinds(tokenRule(func(r *sluice.Rule) { r.Settle = sluice.Keep }), "budget")
+	also := keep
+	also.ID = "also"
+	c := engine(t, keep, also)
 	for name, call := range map[string]sluice.Call{
 		"a budget":      {ID: "budget", Kind: "budget", Cost: tokens(600)},
 		"without an ID": {Kind: "budget", Cost: tokens(1)},
@@ -396,6 +415,17 @@ func TestRecords(t *testing.T) {
 			}
 		}
 	})
+}
+
+// spy is a store that notes what it was told last.
+type spy struct {
+	*memory.Store
+	last ledger.Command
+}
+
+func (s *spy) Apply(ctx context.Context, cmds []ledger.Command, res []ledger.Result) error {
+	s.last = cmds[0]
+	return s.Store.Apply(ctx, cmds, res)
 }
 
 // forgetful is a store that cannot say what it remembers.
