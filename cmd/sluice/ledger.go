@@ -38,7 +38,8 @@ func newLedgerInspect(s streams) *cobra.Command {
 		Short: "Say what is in a ledger",
 		Long: `Prints the limits whose counters are kept, how many keys each has, and the admissions
 that are open. --json lists every key and every admission. Keys and IDs are digests:
-nobody can tell callers from them.`,
+nobody can tell callers from them. A note is what the program wrote that made the
+admission: how long it is, and what it says if that is text.`,
 	}, func(path string) (ledgerAnswer, error) {
 		return inspect(path)
 	})

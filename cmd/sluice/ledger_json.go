@@ -66,9 +66,14 @@ type ledgerKey struct {
 type ledgerAdmission struct {
 	ID      string     `json:"id"`
 	Since   time.Time  `json:"since"`
-	Ended   *time.Time `json:"ended,omitempty"` // absent while it is open
+	Ended   *time.Time `json:"ended,omitempty"`   // absent while it is open
+	Expires *time.Time `json:"expires,omitempty"` // absent if it does not
 	Settled bool       `json:"settled"`
+	Outcome uint8      `json:"outcome"`        // of the settlement
+	Used    []int64    `json:"used,omitempty"` // by limit, -1 as taken
 	Holds   []string   `json:"holds"`
+	Note    string     `json:"note,omitempty"` // absent if it is not text
+	Noted   int        `json:"noteBytes"`
 }
 
 func (c *inspection) json() any {
@@ -82,7 +87,17 @@ func (c *inspection) json() any {
 	}
 	for i := range c.Grants {
 		g := &c.Grants[i]
-		a := ledgerAdmission{ID: idText(g.ID), Since: c.moment(g.At).UTC(), Settled: g.Settled, Holds: c.held(g)}
+		a := ledgerAdmission{
+			ID: idText(g.ID), Since: c.moment(g.At).UTC(), Settled: g.Settled, Outcome: g.Outcome, Used: g.Used,
+			Holds: c.held(g), Noted: len(g.Note),
+		}
+		if isText(g.Note) {
+			a.Note = string(g.Note)
+		}
+		if g.Expires > 0 {
+			until := c.moment(g.Expires).UTC()
+			a.Expires = &until
+		}
 		if g.Released {
 			end := c.moment(g.Ended).UTC()
 			a.Ended = &end

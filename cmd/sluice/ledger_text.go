@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"io"
@@ -8,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/sluicegate/sluice/ledger"
 	"github.com/sluicegate/sluice/limit"
@@ -80,12 +83,49 @@ func (c *inspection) write(w io.Writer) error {
 	}
 	fmt.Fprintln(w)
 	var open table
-	open.row("OPEN ADMISSION", "SINCE", "HOLDS")
+	open.row("OPEN ADMISSION", "SINCE", "IS", "HOLDS", "NOTE")
 	for i := range c.Grants[:c.Open] {
 		g := &c.Grants[i]
-		open.row(idText(g.ID), c.moment(g.At).Local().Format(time.DateTime), strings.Join(c.held(g), ", "))
+		open.row(idText(g.ID), c.moment(g.At).Local().Format(time.DateTime), c.condition(g), strings.Join(c.held(g), ", "), noteText(g.Note))
 	}
 	return open.write(w, "")
+}
+
+// condition says how long an admission is good for work to begin, if that has an end, and
+// whether it is settled. The time is that of the last frame.
+func (c *inspection) condition(g *file.Grant) string {
+	var is []string
+	switch until := c.moment(g.Expires).Local().Format(time.DateTime); {
+	case g.Expires == 0:
+	case g.Expires > c.Now:
+		is = append(is, "good until "+until)
+	default:
+		is = append(is, "expired "+until)
+	}
+	switch {
+	case g.Settled && g.Outcome > 0:
+		is = append(is, fmt.Sprintf("settled as %d", g.Outcome))
+	case g.Settled:
+		is = append(is, "settled")
+	}
+	return strings.Join(is, ", ")
+}
+
+// noteText is a note for people: its beginning if it is text, else how long it is.
+func noteText(note []byte) string {
+	text, most := []rune(string(note)), 60
+	switch {
+	case !isText(note):
+		return count(len(note), "byte")
+	case len(text) > most:
+		return string(text[:most-1]) + "…"
+	}
+	return string(text)
+}
+
+// isText reports whether a terminal can be given b as it is.
+func isText(b []byte) bool {
+	return utf8.Valid(b) && !bytes.ContainsFunc(b, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
 // writeLimits prints a row for each limit: how many keys have used some of it, and how
