@@ -10,7 +10,7 @@ import (
 
 // unserved are sections of surfaces that are recognised, checked and compiled, and have
 // nothing yet that listens.
-var unserved = []string{"mcp", "sources", "channels", "connectors", "listen.mcp", "listen.decide"}
+var unserved = []string{"sources", "channels", "connectors", "listen.decide"}
 
 // listeners checks who listens where, and that administration is not open to the world.
 func (k *compiler) listeners() {
@@ -31,7 +31,6 @@ func (k *compiler) listeners() {
 		k.served(l.field, "listen."+l.name)
 	}
 	k.served(&c.LLM, pick(c.LLM != nil, "llm", ""))
-	k.served(&c.MCP, pick(c.MCP != nil, "mcp", ""))
 	k.served(&c.Sources, pick(len(c.Sources) > 0, "sources", ""))
 	k.served(&c.Channels, pick(c.Channels != nil, "channels", ""))
 	k.served(&c.Connectors, pick(c.Connectors != nil, "connectors", ""))

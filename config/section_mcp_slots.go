@@ -15,6 +15,9 @@ type MCPSlot struct {
 	// A command that removes what the program may leave behind outside of its process group, such as
 	// [docker, rm, -f, NAME]. It runs before each start and after each end.
 	Sweep []string `key:"sweep"`
+	// Whether what the program writes to its standard error goes to the log. It may repeat what
+	// callers have sent.
+	LogErrors bool `key:"logErrors"`
 	// Whether an end of the program proves that its work has ended, so that slots of its calls come
 	// back. Otherwise they stay taken, for what it has begun may go on elsewhere.
 	ExitProvesStop bool `key:"exitProvesStop"`
