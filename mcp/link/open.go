@@ -43,6 +43,14 @@ func (o *Open) End(id jsonrpc.ID) bool {
 	return open
 }
 
+// Waits reports whether a request is open.
+func (o *Open) Waits(id jsonrpc.ID) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	_, open := o.ids[id]
+	return open
+}
+
 // Fail tells the Inbox that all open requests are lost, and lets none begin.
 func (o *Open) Fail(f Failure) {
 	o.mu.Lock()
