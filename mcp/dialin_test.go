@@ -1,6 +1,7 @@
 package mcp_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"testing"
@@ -143,7 +144,9 @@ func TestAuthorize(t *testing.T) {
 	})
 	d.declares()
 	waiting := ops.call("hold", `{"key":"a"}`)
-	held, err := d.Held(t.Context(), "a")
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	held, err := d.Held(ctx, "a")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,4 +246,46 @@ func TestPolicyOfRequests(t *testing.T) {
 	t.Run("4.2.8 a method that nobody has listed", func(t *testing.T) {
 		ops.ask("vendor/open", map[string]any{}).refused(-32001)
 	})
+}
+
+// TestListsShowWhatCanBeCalled maps three tools to capabilities that the caller has, or has
+// not, in every combination.
+func TestListsShowWhatCanBeCalled(t *testing.T) {
+	tools := []string{"echo", "big", "progress"}
+	for mask := range 1 << len(tools) {
+		mapped := map[string]string{}
+		for i, tool := range tools {
+			mapped[tool] = []string{"x.no", "x.yes"}[mask>>i&1]
+		}
+		p, err := policy.New(policy.Config{
+			Roles:            []policy.Role{{Name: "r", Capabilities: []string{"x.yes", "mcp.tools.list"}}},
+			Assignments:      []policy.Assignment{{Subject: "user:alice", Role: "r", Resource: "/p"}},
+			ToolCapabilities: mapped,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Run(fmt.Sprintf("M-084 %03b", mask), func(t *testing.T) {
+			r := newRig(t, nil, func(o *mcp.Options) { o.Policy = p })
+			c := r.client("p", "2025-06-18", policy.NewCaller("user:alice"))
+			var list struct{ Tools []struct{ Name string } }
+			if err := json.Unmarshal(c.ask("tools/list", map[string]any{}).passed().Result, &list); err != nil {
+				t.Fatal(err)
+			}
+			shown := map[string]bool{}
+			for _, tool := range list.Tools {
+				shown[tool.Name] = true
+			}
+			for _, tool := range tools {
+				f := c.call(tool, `{}`).answer()
+				if called := f.Error == nil; called != shown[tool] || called != (mapped[tool] == "x.yes") {
+					t.Errorf("%s is shown: %v; a call of it: %s", tool, shown[tool], f.Raw)
+				}
+				delete(shown, tool)
+			}
+			if len(shown) > 0 {
+				t.Errorf("tools that nobody has granted are shown: %v", shown)
+			}
+		})
+	}
 }

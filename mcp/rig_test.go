@@ -77,9 +77,19 @@ func (r *rig) record(e audit.Event) {
 
 // await waits for an event.
 func (r *rig) await(which func(audit.Event) bool) {
+	r.t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	defer time.AfterFunc(20*time.Second, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.noted.Broadcast()
+	}).Stop()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for !slices.ContainsFunc(r.events, which) {
+		if time.Now().After(deadline) {
+			r.t.Fatalf("the event has not come; there are %+v", r.events)
+		}
 		r.noted.Wait()
 	}
 }
