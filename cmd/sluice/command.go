@@ -67,7 +67,7 @@ gets its share; whoever asks for more is told when to come back.
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(
 		newServe(s), newCheck(s), newExplain(s), newKey(s),
-		newStatus(s), newReset(s), newRelease(s), newLedger(s), newMockLLM(s), newMockMCP(s), newVersion(s),
+		newStatus(s), newReset(s), newRelease(s), newMCP(s), newLedger(s), newMockLLM(s), newMockMCP(s), newVersion(s),
 	)
 	for _, cmd := range root.Commands() {
 		if cmd.Name() != "check" {

@@ -51,9 +51,16 @@ methodOverride: honour
 tls: {certFile: c.pem, keyFile: k.pem, clientCaFile: a.pem, minVersion: "1.3"}
 `
 
-func loadText(t *testing.T, text string) (c *config.Config, dir string) {
+// secretOfTests is what ${SECRET} is.
+const secretOfTests = "0123456789abcdefghijklmnopqrstuv"
+
+// loadText loads a file with that text. More variables may follow, name and value in turn.
+func loadText(t *testing.T, text string, variables ...string) (c *config.Config, dir string) {
 	t.Helper()
-	t.Setenv("SECRET", "0123456789abcdefghijklmnopqrstuv")
+	for i := 0; i < len(variables); i += 2 {
+		t.Setenv(variables[i], variables[i+1])
+	}
+	t.Setenv("SECRET", secretOfTests)
 	dir = t.TempDir()
 	path := filepath.Join(dir, "sluice.yaml")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

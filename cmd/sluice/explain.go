@@ -68,12 +68,14 @@ type explainer struct {
 	headers []string
 	asJSON  bool
 	models  bool // ask the gateway to language models
+	broker  bool // ask the MCP broker
+	call    callQuestion
 }
 
 func newExplain(s streams) *cobra.Command {
 	var x explainer
 	cmd := &cobra.Command{
-		Use:   "explain [PATH]",
+		Use:   "explain [PATH|SLOT]",
 		Short: "Say what would happen to a request, and why",
 		Long: `Takes one request through the gate and says what each step makes of it: whose address
 it is, who calls, which rules are about it and which are not, what they would take, and
@@ -83,7 +85,8 @@ With --config, or without anything, the request meets full limits. With --addr a
 sluice is asked, and it meets the limits as they are.`,
 		Example: `  sluice explain /api/v1/users --config sluice.yaml --from 203.0.113.9
   sluice explain /api/v1/users -X POST -H 'X-API-Key: slk_…' --addr 127.0.0.1:9090
-  sluice explain --llm /v1/chat/completions -d @request.json --addr 127.0.0.1:9090`,
+  sluice explain --llm /v1/chat/completions -d @request.json --addr 127.0.0.1:9090
+  sluice explain --mcp scada --tool scada.write --subject user:alice --config sluice.yaml`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case len(args) > 1:
@@ -94,6 +97,9 @@ sluice is asked, and it meets the limits as they are.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if x.broker {
+				return x.runCall(cmd.Context(), s, strings.Join(args, ""))
+			}
 			if x.Target = "/"; len(args) > 0 {
 				x.Target = args[0]
 			}
@@ -108,6 +114,11 @@ sluice is asked, and it meets the limits as they are.`,
 	f.StringVarP(&x.Body, "data", "d", "", "the body, or @`file`")
 	f.StringVar(&x.From, "from", "127.0.0.1", "the `address` that the connection comes from, or unix")
 	f.BoolVar(&x.models, "llm", false, "ask the gateway to language models")
+	f.BoolVar(&x.broker, "mcp", false, "ask the MCP broker about a request at a slot")
+	f.StringVar(&x.call.Method, "method", toolsCall, "with --mcp: the `method`")
+	f.StringVar(&x.call.Tool, "tool", "", "with --mcp: the `tool`")
+	f.StringArrayVar(&x.call.Subjects, "subject", nil, "with --mcp: a `subject` of the caller, such as user:alice; none is anonymous")
+	cmd.MarkFlagsMutuallyExclusive("llm", "mcp")
 	f.BoolVar(&x.asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -213,9 +224,9 @@ func explainLive(g *gate.Gate) http.Handler {
 }
 
 // answering answers questions at the administration.
-func answering(answer func(context.Context, *question) (any, error)) http.Handler {
+func answering[Q any](answer func(context.Context, *Q) (any, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var q question
+		var q Q
 		var a any
 		err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20)).Decode(&q)
 		if err == nil {

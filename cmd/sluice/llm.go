@@ -104,7 +104,11 @@ func (s *llmServer) options(c *config.Config) (llm.Options, *door, error) {
 	for i := range l.Models {
 		o.Models = append(o.Models, modelOptions(&l.Models[i]))
 	}
-	d, err := openDoor(c, s.log)
+	who, err := identityOptions(c, s.log)
+	if err != nil {
+		return o, nil, err
+	}
+	d, err := openDoor(c, who)
 	if err != nil {
 		return o, nil, err
 	}
@@ -177,11 +181,8 @@ type door struct {
 	metrics   *metrics.Metrics
 }
 
-func openDoor(c *config.Config, log *slog.Logger) (*door, error) {
-	o, err := identityOptions(c, log)
-	if err != nil {
-		return nil, err
-	}
+// openDoor makes a door that recognises callers as o says.
+func openDoor(c *config.Config, o identity.Options) (*door, error) {
 	ip := clientIPOptions(&c.Identity.ClientIP)
 	clients, err := clientip.New(clientip.Options{Header: ip.Header, Trusted: ip.Trusted, Hops: ip.Hops, TrustUnix: ip.TrustUnix,
 		IPv4Bits: ip.IPv4Prefix, IPv6Bits: ip.IPv6Prefix, NAT64: ip.NAT64})

@@ -33,6 +33,7 @@ type program struct {
 	admin      *admin.Admin
 	gate       *gate.Gate   // set by its surface, for the administration to explain
 	models     *llm.Gateway // the same
+	broker     *mcpServer   // the same
 	audit      *os.File     // nil if audit lines go to the log
 	fronts     []*front
 
@@ -124,6 +125,9 @@ func (p *program) openAdmin(c *config.Config) (err error) {
 		Summary:  func() admin.Summary { return summary(p.config.Load()) },
 		Reset:    func(ctx context.Context, key string) (int, error) { return p.controller.Reset(ctx, key) },
 		ResetAll: func(ctx context.Context) (int, error) { return p.controller.ResetAll(ctx) },
+		Release: func(ctx context.Context, slot, request, by string) (bool, error) {
+			return p.broker.broker.Release(ctx, slot, request, by)
+		},
 		Reload:   func(context.Context) error { return p.Reload("the administration") },
 		Ready:    p.ready,
 		Draining: p.draining.Load,

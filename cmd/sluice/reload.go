@@ -118,11 +118,7 @@ func (p *program) move(c *config.Config, moved map[*front]net.Listener) {
 
 // unchanging refuses what cannot change while the program runs.
 func unchanging(old, c *config.Config) error {
-	var changed []string
-	for _, s := range []struct {
-		name     string
-		old, new any
-	}{
+	changed := differing([]setting{
 		{"store", old.Store, c.Store},
 		{"admin", old.Admin, c.Admin},
 		{"bounds.headerBytes", old.Bounds.HeaderBytes, c.Bounds.HeaderBytes},
@@ -133,13 +129,44 @@ func unchanging(old, c *config.Config) error {
 		{"observability.logFormat", old.Observability.LogFormat, c.Observability.LogFormat},
 		{"observability.recentEvents", old.Observability.RecentEvents, c.Observability.RecentEvents},
 		{"observability.auditFile", old.Observability.AuditFile, c.Observability.AuditFile},
-	} {
-		if !reflect.DeepEqual(s.old, s.new) {
-			changed = append(changed, s.name)
-		}
+		{"whether there is an mcp section", old.MCP != nil, c.MCP != nil},
+	})
+	if old.MCP != nil && c.MCP != nil {
+		changed = append(changed, unchangingBroker(old.MCP, c.MCP)...)
 	}
 	if len(changed) == 0 {
 		return nil
 	}
 	return fmt.Errorf("%s cannot change while sluice runs; restart it", strings.Join(changed, " and "))
+}
+
+// unchangingBroker names what cannot change of the broker's section.
+func unchangingBroker(old, c *config.MCP) []string {
+	return differing([]setting{
+		{"mcp.allowedOrigins", old.AllowedOrigins, c.AllowedOrigins},
+		{"mcp.allowedHosts", old.AllowedHosts, c.AllowedHosts},
+		{"mcp.oauth", old.OAuth, c.OAuth},
+		{"mcp.sessions", old.Sessions, c.Sessions},
+		{"mcp.maxFrameBytes", old.MaxFrameBytes, c.MaxFrameBytes},
+		{"mcp.cacheBytes", old.CacheBytes, c.CacheBytes},
+		{"mcp.audit", old.Audit, c.Audit},
+		{"mcp.shutdownGraceMs", old.ShutdownGraceMs, c.ShutdownGraceMs},
+		{"mcp.providerKeepAliveMs", old.ProviderKeepAliveMs, c.ProviderKeepAliveMs},
+	})
+}
+
+// A setting is what two configurations say of one thing.
+type setting struct {
+	name     string
+	old, new any
+}
+
+// differing returns the names of those of which they say different things.
+func differing(list []setting) (names []string) {
+	for _, s := range list {
+		if !reflect.DeepEqual(s.old, s.new) {
+			names = append(names, s.name)
+		}
+	}
+	return names
 }

@@ -72,7 +72,7 @@ func (p *program) announce() {
 
 // tries are commands for a terminal.
 func (p *program) tries(urls map[string]string) string {
-	gate, admin := urls["gate"], urls["admin"]
+	gate, mcp, admin := urls["gate"], urls["mcp"], urls["admin"]
 	text := ""
 	if gate != "" {
 		gate = curlTo(gate)
@@ -81,8 +81,14 @@ func (p *program) tries(urls map[string]string) string {
 			text += fmt.Sprintf("  for i in {1..25}; do curl -so /dev/null -w '%%{http_code} ' %s/; done\n", gate)
 		}
 	}
-	if admin != "" {
+	if mcp != "" {
+		text += fmt.Sprintf("  npx @modelcontextprotocol/inspector --cli %s/_all/mcp --transport http --method tools/list\n", mcp)
+	}
+	if admin != "" && gate != "" {
 		text += fmt.Sprintf("  sluice explain / --addr %s\n", admin)
+	}
+	if admin != "" && mcp != "" {
+		text += fmt.Sprintf("  sluice release --addr %s    # which calls hold slots\n", admin)
 	}
 	if len(p.files) > 0 {
 		text += fmt.Sprintf("  kill -HUP %d    # take over changed files; happens by itself too\n", os.Getpid())

@@ -21,6 +21,7 @@ import (
 var surfaces = []surface{
 	{"gate", func(l *config.Listen) string { return l.Gate }, openGate, inFront},
 	{"llm", func(l *config.Listen) string { return l.LLM }, openLLM, inFrontOfModels},
+	{"mcp", func(l *config.Listen) string { return l.MCP }, openMCP, inFrontOfProviders},
 	{"admin", func(l *config.Listen) string { return l.Admin }, openAdmin, forOperators},
 }
 
@@ -143,6 +144,10 @@ func openAdmin(p *program, _ *config.Config) (server, error) {
 	mux := http.NewServeMux()
 	mux.Handle("/", p.admin.Handler())
 	mux.Handle("POST "+explainPath, p.admin.Guard(admin.Reader, explainLive(p.gate)))
+	if p.broker != nil {
+		mux.Handle("GET "+brokerPath, p.admin.Guard(admin.Reader, http.HandlerFunc(p.broker.diagnosis)))
+		mux.Handle("POST "+explainCallPath, p.admin.Guard(admin.Reader, explainCallLive(p)))
+	}
 	if p.models != nil {
 		mux.Handle("POST "+explainModelsPath, p.admin.Guard(admin.Reader, explainModelsLive(p.models)))
 		mux.Handle("GET "+flightsPath, p.admin.Guard(admin.Reader, flightsLive(p.models)))
