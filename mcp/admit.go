@@ -88,8 +88,8 @@ func (c *call) identify(kind string) {
 // if it is refused.
 func (c *call) admitTool(k *conn, tool string) bool {
 	c.identify(KindTool)
-	text, _ := json.Marshal(note{c.slot.name, c.id.String(), c.who.Capability, tool, c.who.Subject, c.start})
-	c.who.ID, c.who.WhileHeld, c.who.Note = callID(c.slot.name, c.id.String()), true, text
+	text, _ := json.Marshal(note{c.slot.name, c.name, c.who.Capability, tool, c.who.Subject, c.start})
+	c.who.ID, c.who.WhileHeld, c.who.Note = callID(c.slot.name, c.name), true, text
 	if missing := c.unreserved(k); missing != nil && c.refusedEarlier(missing) == nil {
 		c.failWith(protocol.Refused, audit.Event{Action: audit.Admit, Outcome: audit.Refused, Reason: "reservation-unsupported", Rule: missing.Rule},
 			fmt.Sprintf("Tool admission refused by rule %s: the provider has not declared that it reserves %q", missing.Rule, missing.Unit),

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,13 +24,13 @@ type calls struct {
 func (cs *calls) add(c *call) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	cs.by[c.id.String()] = c
+	cs.by[c.name] = c
 }
 
 func (cs *calls) remove(c *call) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	delete(cs.by, c.id.String())
+	delete(cs.by, c.name)
 	if len(cs.by) == 0 && cs.empty != nil {
 		close(cs.empty)
 		cs.empty = nil
@@ -51,7 +52,7 @@ func (cs *calls) all() []*call {
 	}
 	cs.mu.Unlock()
 	slices.SortFunc(list, func(a, b *call) int {
-		return cmp.Or(a.start.Compare(b.start), cmp.Compare(a.id.String(), b.id.String()))
+		return cmp.Or(a.start.Compare(b.start), cmp.Compare(a.name, b.name))
 	})
 	return list
 }
@@ -71,7 +72,8 @@ func (cs *calls) drain(ctx context.Context) {
 
 // newCall begins a call.
 func (b *Broker) newCall(s *Session, m *jsonrpc.Message, x Exchange) *call {
-	c := &call{b: b, slot: s.slot, session: s, x: x, id: b.nextID(), request: m, start: time.Now()}
+	id := b.nextID()
+	c := &call{id: id, name: strings.Trim(id.String(), `"`), b: b, slot: s.slot, session: s, x: x, request: m, start: time.Now()}
 	c.from(s, x)
 	c.token, _ = m.Param("_meta", "progressToken")
 	c.ctx, c.leave = context.WithCancel(b.ctx)
@@ -80,7 +82,7 @@ func (b *Broker) newCall(s *Session, m *jsonrpc.Message, x Exchange) *call {
 
 // note tells the audit what was done about the call.
 func (c *call) note(e audit.Event) {
-	e.Slot, e.RequestID, e.CorrelationID = c.slot.name, c.id.String(), c.correlation
+	e.Slot, e.RequestID, e.CorrelationID = c.slot.name, c.name, c.correlation
 	e.Method, e.Tool, e.Capability, e.Identity = c.request.Method, c.tool.nameOr(""), c.who.Capability, c.caller.Identity()
 	e.DurationMs = time.Since(c.start).Milliseconds()
 	if !known[e.Method] {
@@ -269,7 +271,7 @@ func (b *Broker) Held(ctx context.Context) ([]Held, error) {
 		if h, ok := c.held(); ok {
 			list = append(list, h)
 		}
-		seen[c.id.String()] = true
+		seen[c.name] = true
 	}
 	for r, err := range b.ctl.Records(ctx) {
 		if err != nil {
@@ -297,7 +299,7 @@ func (c *call) held() (Held, bool) {
 		return Held{}, false
 	}
 	age := time.Since(c.start)
-	h := Held{Slot: c.slot.name, RequestID: c.id.String(), Capability: c.who.Capability, Tool: c.tool.nameOr(""), Identity: c.caller.Identity(),
+	h := Held{Slot: c.slot.name, RequestID: c.name, Capability: c.who.Capability, Tool: c.tool.nameOr(""), Identity: c.caller.Identity(),
 		Rules: rules, Age: age, AgeMs: age.Milliseconds(), State: "running"}
 	switch {
 	case c.task != "":

@@ -34,6 +34,7 @@ type call struct {
 	params  http.Header // that repeat arguments; nil where there are none
 	x       Exchange
 	id      jsonrpc.ID // the broker's own: the request's id at the provider, its progress token, its name in the ledger
+	name    string     // the same as text
 	request *jsonrpc.Message
 	version string          // the revision that the client speaks
 	token   json.RawMessage // the client's progress token
@@ -210,7 +211,7 @@ func (c *call) expire() {
 	if c.answered || c.ended {
 		return
 	}
-	limit := c.slot.timeout().Milliseconds()
+	limit := c.timeout().Milliseconds()
 	c.refuse(protocol.Unavailable, audit.TimedOut, c.slot.lateText(limit), reason{Reason: "provider-timeout"})
 	c.abandon(audit.Timeout)
 }
@@ -300,9 +301,23 @@ func (c *call) tell(m *jsonrpc.Message) bool {
 	return true
 }
 
+// timeouts are how long the call may take, without progress and with it.
+func (c *call) timeouts() (after, most time.Duration) {
+	o := c.slot.conf()
+	if t, ok := o.ToolTimeouts[c.tool.nameOr("")]; ok {
+		return t.Request, t.MaxRequest
+	}
+	return o.RequestTimeout, o.MaxRequest
+}
+
+func (c *call) timeout() time.Duration {
+	after, _ := c.timeouts()
+	return after
+}
+
 // arm starts the deadline. The caller holds c.mu.
 func (c *call) arm() {
-	after, most := c.slot.timeout(), c.slot.conf().MaxRequest
+	after, most := c.timeouts()
 	if after == 0 {
 		return
 	}
@@ -312,7 +327,7 @@ func (c *call) arm() {
 
 // extend moves the deadline on, but not beyond the hard one. The caller holds c.mu.
 func (c *call) extend() {
-	if c.timer != nil && c.slot.conf().MaxRequest > 0 {
-		c.timer.Reset(min(c.slot.timeout(), time.Until(c.latest)))
+	if after, most := c.timeouts(); c.timer != nil && most > 0 {
+		c.timer.Reset(min(after, time.Until(c.latest)))
 	}
 }

@@ -70,7 +70,7 @@ func (r *callers) of(ref string, k *conn) *call {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	life := c.slot.timeout()
+	life := c.timeout()
 	if life == 0 {
 		life = referenceLife
 	}

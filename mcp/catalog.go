@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -101,7 +102,7 @@ func (k *conn) list(ctx context.Context) *catalog {
 	if !l.supported {
 		return l
 	}
-	ctx, cancel := context.WithTimeout(ctx, listTime)
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(k.slot.b.settings().ListTimeout, listTime))
 	defer cancel()
 	var cursor json.RawMessage
 	for range maxPages {

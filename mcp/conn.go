@@ -43,6 +43,14 @@ func newConn(sl *slot, provider *policy.Principal) *conn {
 	return &conn{slot: sl, provider: provider, pending: map[jsonrpc.ID]waiter{}, done: make(chan struct{})}
 }
 
+// providerName is who dialled in, for audit and logs.
+func (k *conn) providerName() string {
+	if k.provider == nil {
+		return "provider"
+	}
+	return "provider:" + k.provider.ID
+}
+
 // send sends a request on behalf of w.
 func (k *conn) send(ctx context.Context, m link.Outgoing, w waiter) error {
 	k.mu.Lock()

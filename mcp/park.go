@@ -69,7 +69,7 @@ func (c *call) parks(m *jsonrpc.Message) bool {
 	p.mu.Lock()
 	full := len(p.by) >= maxParked
 	if !full {
-		p.by[c.id.String()] = c
+		p.by[c.name] = c
 	}
 	p.mu.Unlock()
 	if full {
@@ -77,7 +77,7 @@ func (c *call) parks(m *jsonrpc.Message) bool {
 	}
 	inner, _ := jsonrpc.Lookup(m.Result, "requestState")
 	until := time.Now().Add(parkLife)
-	sealed, _ := json.Marshal(p.seal(parkedState{c.id.String(), c.slot.name, c.caller.Identity(), c.tool.nameOr(""), inner, until.Unix()}))
+	sealed, _ := json.Marshal(p.seal(parkedState{c.name, c.slot.name, c.caller.Identity(), c.tool.nameOr(""), inner, until.Unix()}))
 	answer, status := c.inbound(m)
 	c.answer(answer.Edit(jsonrpc.Set(sealed, "result", "requestState")), status, audit.Completed)
 	c.parked = true
@@ -88,7 +88,7 @@ func (c *call) parks(m *jsonrpc.Message) bool {
 // unclaimed ends a call whose client has not come back with the input. The provider does
 // not work on it: it has answered.
 func (c *call) unclaimed() {
-	if c.b.parking.take(c.id.String()) == nil {
+	if c.b.parking.take(c.name) == nil {
 		return
 	}
 	c.mu.Lock()

@@ -51,11 +51,11 @@ func (b *Broker) errorOf(k *conn, what protocol.Situation, text string, data any
 func (b *Broker) declare(k *conn, m *jsonrpc.Message) (any, *jsonrpc.Error) {
 	d, problems := b.declarations.Declare(b.settings().Policy, k.provider, k.slot.name, m.Params)
 	if problems != nil {
-		b.note(audit.Event{Action: audit.Declare, Outcome: audit.Invalid, Slot: k.slot.name, Identity: "provider:" + k.provider.ID})
+		b.note(audit.Event{Action: audit.Declare, Outcome: audit.Invalid, Slot: k.slot.name, Identity: k.providerName()})
 		return nil, invalidParams("The declaration was not accepted", map[string]any{"errors": problems})
 	}
 	k.declared.Store(d)
-	b.note(audit.Event{Action: audit.Declare, Outcome: audit.Granted, Allowed: true, Slot: k.slot.name, Identity: "provider:" + k.provider.ID})
+	b.note(audit.Event{Action: audit.Declare, Outcome: audit.Granted, Allowed: true, Slot: k.slot.name, Identity: k.providerName()})
 	return d.Acceptance(), nil
 }
 
@@ -101,9 +101,9 @@ func (b *Broker) callOf(k *conn, ref string) (*call, *jsonrpc.Error) {
 func (b *Broker) noteDecision(k *conn, c *call, correlation string, a *policy.Answer) {
 	allowed := a.Effect() != "deny"
 	e := audit.Event{Action: audit.Decide, Outcome: pick(allowed, audit.Granted, audit.Denied), Allowed: allowed, Slot: k.slot.name,
-		DecisionID: a.ID(), CorrelationID: correlation, Capability: a.Capability, Reason: string(a.Reason), Identity: "provider:" + k.provider.ID}
+		DecisionID: a.ID(), CorrelationID: correlation, Capability: a.Capability, Reason: string(a.Reason), Identity: k.providerName()}
 	if c != nil {
-		e.RequestID, e.Identity = c.id.String(), c.caller.Identity()
+		e.RequestID, e.Identity = c.name, c.caller.Identity()
 	}
 	b.note(e)
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"time"
 
@@ -110,8 +111,8 @@ func (b *Broker) reserve(k *conn, m *jsonrpc.Message) (any, *jsonrpc.Error) {
 
 // take asks the ledger.
 func (b *Broker) take(k *conn, c *call, q *reservation, quantity int64, a *policy.Answer) (any, *jsonrpc.Error) {
-	id := b.reservationID(k, c.id.String(), q.IdempotencyKey)
-	n := reservationNote{id, a.ID(), k.slot.name, k.provider.ID, c.id.String(), c.caller.Identity(), q.Unit, quantity}
+	id := b.reservationID(k, c.name, q.IdempotencyKey)
+	n := reservationNote{id, a.ID(), k.slot.name, k.provider.ID, c.name, c.caller.Identity(), q.Unit, quantity}
 	text, _ := json.Marshal(n)
 	life, budgets := b.budgetFor(q.Unit)
 	call := sluice.Call{Kind: KindOperation, Provider: k.slot.name, Capability: q.Capability, Resource: a.Resource,
@@ -249,7 +250,7 @@ func (b *Broker) settle(k *conn, m *jsonrpc.Message) (any, *jsonrpc.Error) {
 		return nil, b.refuseSettle(k, "unknown-reservation")
 	}
 	used, err := strconv.ParseInt(string(q.Used), 10, 64)
-	if err != nil || used < 0 || used > maxSafe {
+	if err != nil || used < 0 || used > maxSafe || used > n.Quantity && !b.mayOverrun(n.Unit) {
 		return nil, b.refuseSettle(k, "invalid-usage")
 	}
 	err = adm.SettleAs(ctx, sluice.Cost{{Unit: sluice.Unit(n.Unit), N: used}}, outcome)
@@ -267,7 +268,20 @@ func (b *Broker) settle(k *conn, m *jsonrpc.Message) (any, *jsonrpc.Error) {
 	return map[string]bool{"settled": true}, nil
 }
 
+// mayOverrun reports whether all rules that count a unit let more be settled than was
+// reserved. The engine itself debits it wherever unused units come back.
+func (b *Broker) mayOverrun(unit string) bool {
+	rules := b.ctl.Policy().Rules
+	for i := range rules {
+		counts := slices.ContainsFunc(rules[i].Limits, func(l sluice.Limit) bool { return string(l.Unit) == unit })
+		if counts && !rules[i].Shadow && !rules[i].AllowOverrun {
+			return false
+		}
+	}
+	return true
+}
+
 func (b *Broker) refuseSettle(k *conn, why string) *jsonrpc.Error {
-	b.note(audit.Event{Action: audit.Settle, Outcome: audit.Refused, Slot: k.slot.name, Identity: "provider:" + k.provider.ID, Reason: why})
+	b.note(audit.Event{Action: audit.Settle, Outcome: audit.Refused, Slot: k.slot.name, Identity: k.providerName(), Reason: why})
 	return b.errorOf(k, protocol.Refused, "Settlement refused: "+why, reason{Reason: why})
 }

@@ -31,6 +31,8 @@ type Slot struct {
 	// RequestTimeout is how long a request may take, zero for ever. Progress extends it,
 	// but not beyond MaxRequest; a MaxRequest of zero lets nothing extend it.
 	RequestTimeout, MaxRequest time.Duration
+	// ToolTimeouts are those of single tools, instead.
+	ToolTimeouts map[string]ToolTimeout
 	// ConnectTimeout bounds the connecting and the handshake. Zero is 10 s.
 	ConnectTimeout time.Duration
 	// ExitProvesStop frees the slots that calls hold when the provider's process ends.
@@ -46,6 +48,9 @@ type Slot struct {
 	// Tools are the tools that are offered. Nil is all.
 	Tools []string
 }
+
+// A ToolTimeout says how long a call of one tool may take; see [Slot].
+type ToolTimeout struct{ Request, MaxRequest time.Duration }
 
 // A CacheRule lets results of a tool be given again.
 type CacheRule struct {
@@ -101,8 +106,6 @@ func (b *Broker) newSlot(o Slot) *slot {
 }
 
 func (sl *slot) conf() *Slot { return sl.options.Load() }
-
-func (sl *slot) timeout() time.Duration { return sl.conf().RequestTimeout }
 
 func (sl *slot) connectTimeout() time.Duration {
 	if t := sl.conf().ConnectTimeout; t > 0 {
@@ -166,6 +169,9 @@ func (sl *slot) dial(ctx context.Context) error {
 
 // pause waits before the next attempt, the longer the more have failed.
 func (sl *slot) pause(ctx context.Context, failures int, err error) {
+	if ctx.Err() != nil {
+		return
+	}
 	most := min(firstPause<<min(failures, 10), longestPause)
 	wait := most/2 + rand.N(most/2)
 	sl.mu.Lock()
@@ -210,6 +216,10 @@ func (sl *slot) welcome(ctx context.Context, k *conn) error {
 	old := sl.current
 	sl.current = k
 	sl.mu.Unlock()
+	if k.isOver() { // before it was there to be dropped
+		sl.dropped(k)
+		return k.over
+	}
 	sl.show(list)
 	if old != nil && old != k {
 		_ = old.link.Close()
@@ -255,6 +265,8 @@ func (sl *slot) await(ctx context.Context) *conn {
 	if !waits {
 		return k
 	}
+	ctx, cancel := context.WithTimeout(ctx, sl.connectTimeout())
+	defer cancel()
 	select {
 	case <-trying:
 	case <-ctx.Done():
@@ -320,7 +332,8 @@ var (
 	ErrForeign = errors.New("mcp: the slot is another provider's")
 )
 
-// Register gives a slot to a provider that has dialled in as who, over l. What the link
+// Register gives a slot to a provider that has dialled in as who, over l; nil is
+// one that has not said who it is. What the link
 // receives goes to the inbox from then on; the handshake follows in the background. It
 // returns ErrNoSlot, ErrTaken or ErrForeign if the provider may not have the slot.
 func (b *Broker) Register(name string, who *policy.Principal, l link.Link) (link.Inbox, error) {
@@ -331,7 +344,7 @@ func (b *Broker) Register(name string, who *policy.Principal, l link.Link) (link
 	k := newConn(sl, who)
 	k.link = l
 	if err := sl.claim(k); err != nil {
-		b.noteTakeover(sl, who, err)
+		b.noteTakeover(k, err)
 		return nil, err
 	}
 	b.running.Go(func() {
@@ -339,9 +352,9 @@ func (b *Broker) Register(name string, who *policy.Principal, l link.Link) (link
 		defer cancel()
 		err := sl.welcome(ctx, k)
 		sl.tried(err)
-		b.noteTakeover(sl, who, err)
+		b.noteTakeover(k, err)
 		if err != nil {
-			b.log.Warn("mcp: a provider's handshake failed", "slot", sl.name, "provider", who.ID, "error", err)
+			b.log.Warn("mcp: a provider's handshake failed", "slot", sl.name, "provider", k.providerName(), "error", err)
 			_ = l.Close()
 		}
 	})
@@ -360,7 +373,7 @@ func (sl *slot) claim(k *conn) error {
 			return nil
 		}
 		sl.mu.Unlock()
-		if holder.provider.ID != k.provider.ID {
+		if holder.provider == nil || k.provider == nil || holder.provider.ID != k.provider.ID {
 			return ErrForeign
 		}
 		if !sl.yields(holder) {
@@ -389,8 +402,8 @@ var errReplaced = errors.New("mcp: another connection of the provider has taken 
 
 const probeWait = 3 * time.Second
 
-func (b *Broker) noteTakeover(sl *slot, who *policy.Principal, err error) {
-	e := audit.Event{Action: audit.Takeover, Outcome: pick(err == nil, audit.Granted, audit.Refused), Allowed: err == nil, Slot: sl.name, Identity: "provider:" + who.ID}
+func (b *Broker) noteTakeover(k *conn, err error) {
+	e := audit.Event{Action: audit.Takeover, Outcome: pick(err == nil, audit.Granted, audit.Refused), Allowed: err == nil, Slot: k.slot.name, Identity: k.providerName()}
 	if err != nil {
 		e.Error = err.Error()
 	}
