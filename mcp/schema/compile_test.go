@@ -3,6 +3,8 @@ package schema
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp/syntax"
 	"strings"
 	"testing"
@@ -45,6 +47,18 @@ func TestSchemasThatCannotBeUsed(t *testing.T) {
 				t.Errorf("got %q, want %q in at most %d bytes", p, x.want, mostText)
 			}
 		})
+	}
+}
+
+func TestM090AFileThatIsThere(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "schema.json")
+	if err := os.WriteFile(file, []byte(`{"type":"string"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, ref := range []string{"file://" + file, "file://" + file + "#/type"} {
+		if _, p := Compile(json.RawMessage(`{"properties":{"a":{"$ref":"` + ref + `"}}}`)); p == nil || !strings.Contains(p.String(), "none is fetched") {
+			t.Errorf("%s: got %v", ref, p)
+		}
 	}
 }
 

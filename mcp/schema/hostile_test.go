@@ -138,14 +138,16 @@ func TestMeterGoesWhereTheLibraryGoes(t *testing.T) {
 		{`"properties":{"a":` + x + `,"d":` + x + `}`, objects, 2},
 		{`"patternProperties":{"^[ab]$":` + x + `,"^b$":` + x + `}`, objects, 4},
 		{`"properties":{"a":true},"patternProperties":{"^b$":true},"additionalProperties":` + x, objects, 2},
+		{`"additionalProperties":` + x, objects, 4},
 		{`"properties":{"a":true},"unevaluatedProperties":` + x, objects, 3},
 		{`"propertyNames":` + x, objects, 4},
 		{`"dependentSchemas":{"a":` + x + `,"d":` + x + `}`, objects, 2},
 		{draft7 + `"dependencies":{"a":` + x + `,"b":["c"]}`, objects, 2},
 		{`"items":` + x, arrays, 4},
 		{`"prefixItems":[` + x + `,true],"items":` + x, arrays, 3},
+		{`"prefixItems":[` + x + `,` + x + `]`, arrays, 3},
 		{draft7 + `"items":` + x, arrays, 4},
-		{draft7 + `"items":[` + x + `,true],"additionalItems":` + x, arrays, 3},
+		{draft7 + `"items":[` + x + `],"additionalItems":` + x, arrays, 4},
 		{`"contains":` + x, arrays, 4},
 		{`"prefixItems":[true],"unevaluatedItems":` + x, arrays, 3},
 		{`"allOf":[` + x + `,` + x + `]`, `1`, 3},
@@ -167,6 +169,18 @@ func TestMeterGoesWhereTheLibraryGoes(t *testing.T) {
 		s.check(v)
 		if known := s.known(v); int(*visits) != c.want || known < c.want {
 			t.Errorf("{%s} of %s: the library made %d visits, want %d; the meter knows of %d", c.schema, c.value, *visits, c.want, known)
+		}
+	}
+}
+
+func TestComparingElementsIsWork(t *testing.T) {
+	for _, n := range []int{few, few + 1} {
+		work := func(keyword string) int {
+			_, _, work := pair{schema: `{"properties":{"a":{"uniqueItems":` + keyword + `}}}`, arguments: `{"a":[` + same(n, "1") + `]}`}.metered(t)
+			return work
+		}
+		if more, least := work("true")-work("false"), n*2*perNumber; more < least {
+			t.Errorf("%d elements: %d units, want at least %d", n, more, least)
 		}
 	}
 }
