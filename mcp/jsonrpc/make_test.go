@@ -20,6 +20,8 @@ func TestMake(t *testing.T) {
 		{"request", NewRequest(id, "ping", nil), `{"jsonrpc":"2.0","id":"brk-\"1\" <é>","method":"ping"}`},
 		{"request with raw params", NewRequest(RawID(json.RawMessage("1.0")), "a\"b", json.RawMessage(`{ "n":1e400,"t":"<\ud800>" }`)),
 			`{"jsonrpc":"2.0","id":1.0,"method":"a\"b","params":{ "n":1e400,"t":"<\ud800>" }}`},
+		{"a text of backslashes", NewRequest(StringID(`\`), `a\b`, nil), `{"jsonrpc":"2.0","id":"\\","method":"a\\b"}`},
+		{"a text of control characters", NewRequest(StringID("\x1f"), "a\n", nil), `{"jsonrpc":"2.0","id":"\u001f","method":"a\n"}`},
 		{"notification", NewNotification("n", params{"<&>\u2028"}), `{"jsonrpc":"2.0","method":"n","params":{"text":"<&>\u2028"}}`},
 		{"an empty result", NewResult(id, nil), `{"jsonrpc":"2.0","id":"brk-\"1\" <é>","result":{}}`},
 		{"result", NewResult(id, map[string]any{"a": []int{1}}), `{"jsonrpc":"2.0","id":"brk-\"1\" <é>","result":{"a":[1]}}`},

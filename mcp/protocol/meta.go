@@ -37,9 +37,9 @@ func Reserved(key string) bool {
 	if !ok {
 		return false
 	}
-	_, rest, ok := strings.Cut(prefix, ".")
-	label, _, _ := strings.Cut(rest, ".")
-	return ok && (label == "modelcontextprotocol" || label == "mcp")
+	_, rest, _ := strings.Cut(prefix, ".")
+	second, _, _ := strings.Cut(rest, ".")
+	return second == "modelcontextprotocol" || second == "mcp"
 }
 
 // Strip returns the message without the keys of params._meta and result._meta that are

@@ -106,6 +106,9 @@ func TestPassed(t *testing.T) {
 }
 
 func TestSettings(t *testing.T) {
+	if _, err := Default().With(Legacy, -32029, 0); err != nil {
+		t.Errorf("C-33 the seed's own code in its own era: %v", err)
+	}
 	legacy, err := Default().With(Legacy, -32010, 0)
 	if err != nil {
 		t.Fatal(err)
