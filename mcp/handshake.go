@@ -53,12 +53,14 @@ func (k *conn) handshake(ctx context.Context) error {
 	return k.initialize(ctx)
 }
 
-// discover asks a provider of the newest revision what it is.
+// discover asks a provider of the newest revision what it is. One that does not take the
+// revision says which it does, and is asked again.
 func (k *conn) discover(ctx context.Context) error {
 	k.hello.version = protocol.V20260728
-	m, err := k.ask(ctx, "server/discover", map[string]any{"_meta": k.ourMeta()})
-	if err == nil {
-		err = failure(m)
+	m, err := k.askWhatItIs(ctx)
+	if version := instead(m); err != nil && version != "" {
+		k.hello.version = version
+		m, err = k.askWhatItIs(ctx)
 	}
 	if err != nil {
 		k.hello = hello{}
@@ -73,19 +75,53 @@ func (k *conn) discover(ctx context.Context) error {
 		k.hello = hello{}
 		return errors.New("mcp: server/discover was not answered with capabilities")
 	}
-	k.hello.version = ""
-	for _, v := range r.SupportedVersions {
-		if protocol.Known(v) && protocol.EraOf(v) == protocol.Modern && v > k.hello.version {
-			k.hello.version = v
-		}
-	}
-	if k.hello.version == "" {
+	if k.hello.version = newestModern(r.SupportedVersions); k.hello.version == "" {
 		k.hello = hello{}
 		return errors.New("mcp: the provider supports no revision without sessions that the broker knows")
 	}
 	k.hello.capabilities, k.hello.instructions = r.Capabilities, r.Instructions
 	k.hello.info, _ = jsonrpc.Lookup(m.Result, "_meta", protocol.MetaServerInfo)
 	return nil
+}
+
+func (k *conn) askWhatItIs(ctx context.Context) (*jsonrpc.Message, error) {
+	m, err := k.ask(ctx, "server/discover", map[string]any{"_meta": k.ourMeta()})
+	if err == nil {
+		err = failure(m)
+	}
+	return m, err
+}
+
+// unsupportedVersion is the code of a provider that does not take a revision (page basic, "error codes",
+// of 2026-07-28).
+const unsupportedVersion = -32022
+
+// instead is the revision without sessions that a provider offers for the one it has
+// refused, empty if that is not what it says.
+func instead(m *jsonrpc.Message) string {
+	if m == nil {
+		return ""
+	}
+	var e struct {
+		Code int64 `json:"code"`
+		Data struct {
+			Supported []string `json:"supported"`
+		} `json:"data"`
+	}
+	if json.Unmarshal(m.Err, &e) != nil || e.Code != unsupportedVersion {
+		return ""
+	}
+	return newestModern(e.Data.Supported)
+}
+
+// newestModern is the newest of some revisions that has no sessions and is known here.
+func newestModern(versions []string) (newest string) {
+	for _, v := range versions {
+		if protocol.Known(v) && protocol.EraOf(v) == protocol.Modern && v > newest {
+			newest = v
+		}
+	}
+	return newest
 }
 
 // initialize opens a session with a provider of an older revision.

@@ -44,6 +44,10 @@ func (p *Provider) describe(f *Frame) (state, *Error) {
 		if !slices.Contains(p.o.Versions, modern) {
 			return nil, &Error{Code: -32601, Message: "Method not found"}
 		}
+		if p.rejected() {
+			data, _ := json.Marshal(state{"supported": p.o.Versions, "requested": q.Meta.Version}) // which cannot fail
+			return nil, &Error{Code: -32022, Message: "Unsupported protocol version", Data: data}
+		}
 		can["extensions"] = state{"io.modelcontextprotocol/tasks": state{}}
 		answer = state{"supportedVersions": p.o.Versions, "capabilities": can, "instructions": "Do what the tools say.",
 			"_meta": state{"io.modelcontextprotocol/serverInfo": info}}
@@ -69,6 +73,14 @@ func (p *Provider) describe(f *Frame) (state, *Error) {
 		}
 	}
 	return answer, nil
+}
+
+// rejected says whether this question of server/discover is one of those that are refused.
+func (p *Provider) rejected() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.asked++
+	return p.asked <= p.o.Rejects
 }
 
 // negotiate is the version of a session: the one asked for, or the newest that has sessions.

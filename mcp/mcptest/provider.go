@@ -29,6 +29,7 @@ type Options struct {
 	Tools    []Tool   // nil: one for each behaviour
 	Versions []string // newest first; nil: all five
 	Cancel   Cancel   // Quiet if empty
+	Rejects  int      // how many questions of server/discover are refused before one is answered
 	Page     int      // tools in one answer to tools/list; zero: all
 	Journal  string   // a file to which a line is added for each call, before it does anything; empty: none
 }
@@ -69,6 +70,7 @@ type Provider struct {
 	lines  map[*Line]bool
 	change chan struct{} // closed and made anew whenever something has changed
 	n      int
+	asked  int // questions of server/discover
 	closed chan struct{}
 	exit   func(code int) // nil but in a child process
 }
@@ -95,11 +97,16 @@ func New(o Options) *Provider {
 // modern is the first version without sessions and handshakes.
 const modern = "2026-07-28"
 
-// Close ends every call that waits for something, and every connection.
+// Close ends every call that waits for something, and every connection. Closing it again
+// ends those that have been made since.
 func (p *Provider) Close() {
 	p.mu.Lock()
 	lines := slices.Collect(maps.Keys(p.lines))
-	close(p.closed)
+	select {
+	case <-p.closed:
+	default:
+		close(p.closed)
+	}
 	p.mu.Unlock()
 	for _, l := range lines {
 		_ = l.Close() // whatever the peer has done with it
