@@ -119,7 +119,7 @@ func TestPoliciesThatCannotBe(t *testing.T) {
 		})}, "never match"},
 		{"two limits of one name", []sluice.Rule{one("r", hourly, hourly)}, "give them names"},
 		{"negative weight", []sluice.Rule{with(func(r *sluice.Rule) { r.Weights = map[string]int64{"x": -1} })}, "negative"},
-		{"C-18 relative pattern", []sluice.Rule{where(one("r", hourly), sluice.Resource, "a/b")}, "absolute"},
+		{"C-18 relative pattern", []sluice.Rule{where(one("r", hourly), sluice.Resource, "a/b")}, `must begin with "/"`},
 		{"C-18 .. in a pattern", []sluice.Rule{where(one("r", hourly), sluice.Resource, "/a/../b")}, ".."},
 		{"C-18 empty segment", []sluice.Rule{where(one("r", hourly), sluice.Resource, "/a//b")}, "empty"},
 		{"C-18 root with an empty segment", []sluice.Rule{where(one("r", hourly), sluice.Resource, "//")}, "empty"},
