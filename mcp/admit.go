@@ -72,7 +72,7 @@ func (c *call) allowed(tool string) bool {
 // is what rules are matched against too.
 func (c *call) decide(tool string) policy.Decision {
 	d := c.b.settings().Policy.May(c.caller, c.slot.name, c.request.Method, tool)
-	c.who.Resource, c.who.Capability = d.Resource, d.Capability
+	c.learn(func() { c.who.Resource, c.who.Capability = d.Resource, d.Capability })
 	return d
 }
 

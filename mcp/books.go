@@ -80,6 +80,14 @@ func (b *Broker) newCall(s *Session, m *jsonrpc.Message, x Exchange) *call {
 	return c
 }
 
+// learn changes what is known of the call. The audit reads it when the call is cancelled,
+// which may be at any moment.
+func (c *call) learn(change func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change()
+}
+
 // note tells the audit what was done about the call.
 func (c *call) note(e audit.Event) {
 	e.Slot, e.RequestID, e.CorrelationID = c.slot.name, c.name, c.correlation

@@ -65,7 +65,7 @@ func (s *Session) callBuiltin(c *call, name string) {
 		c.failWith(protocol.UnknownTool, audit.Event{Action: audit.Admit, Outcome: audit.Invalid, Reason: "unknown-tool"}, "Unknown tool", nil)
 		return
 	}
-	c.tool = &t.tool
+	c.learn(func() { c.tool = &t.tool })
 	if !c.valid(&t.tool) {
 		return
 	}

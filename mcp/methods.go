@@ -87,7 +87,7 @@ func (s *Session) initialize(c *call) {
 	s.mu.Lock()
 	s.version, s.capabilities = version, p.Capabilities
 	s.mu.Unlock()
-	c.version = version
+	c.learn(func() { c.version = version })
 	c.result(initialized{version, h.offered(), h.info, h.instructions}, audit.Completed)
 }
 
@@ -163,7 +163,7 @@ func (s *Session) setLevel(c *call) {
 	s.mu.Unlock()
 	most := s.b.sessions.mostTalkative(s.slot)
 	text, _ := json.Marshal(most)
-	c.request = c.request.Edit(jsonrpc.Set(text, "params", "level"))
+	c.learn(func() { c.request = c.request.Edit(jsonrpc.Set(text, "params", "level")) })
 	s.forward(c)
 }
 

@@ -122,11 +122,11 @@ func (c *call) unpark(name string) (again, ok bool) {
 		c.failCode(codeInvalidParams, okStatus, "requestState is not what the tool's last answer carried")
 		return false, false
 	}
-	if s.State == nil {
-		c.request = c.request.Edit(jsonrpc.Delete("params", "requestState"))
-	} else {
-		c.request = c.request.Edit(jsonrpc.Set(s.State, "params", "requestState"))
+	own := jsonrpc.Delete("params", "requestState")
+	if s.State != nil {
+		own = jsonrpc.Set(s.State, "params", "requestState")
 	}
+	c.learn(func() { c.request = c.request.Edit(own) })
 	first := p.take(s.Call)
 	if first == nil || time.Now().Unix() > s.Until {
 		return false, true

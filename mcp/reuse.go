@@ -26,7 +26,7 @@ func (c *call) fromCache(t *tool) bool {
 		c.resultRaw(result)
 		return true
 	}
-	c.cached = func(result json.RawMessage) { c.b.cache.Put(key, result, rule.TTL) }
+	c.learn(func() { c.cached = func(result json.RawMessage) { c.b.cache.Put(key, result, rule.TTL) } })
 	return false
 }
 

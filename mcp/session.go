@@ -153,7 +153,7 @@ func (s *Session) Receive(m *jsonrpc.Message, x Exchange) (cancel func()) {
 
 func (s *Session) request(m *jsonrpc.Message, x Exchange) func() {
 	c := s.b.newCall(s, m, x)
-	if !s.begin(c) {
+	if !s.begin(c) || !c.self(s) {
 		return nil
 	}
 	go s.serve(c)
@@ -208,9 +208,6 @@ func (s *Session) forget(c *call) {
 
 // serve does what a request asks for.
 func (s *Session) serve(c *call) {
-	if !c.self(s) {
-		return
-	}
 	if era, one := eraOf[c.request.Method]; one && era != protocol.EraOf(c.version) {
 		s.unknown(c)
 		return

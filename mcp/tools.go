@@ -49,7 +49,7 @@ func (s *Session) callProvider(c *call, name string) {
 		c.failWith(protocol.UnknownTool, audit.Event{Action: audit.Admit, Outcome: audit.Invalid, Reason: "unknown-tool"}, "Unknown tool", nil)
 		return
 	}
-	c.tool = t
+	c.learn(func() { c.tool = t })
 	if t != nil && (!c.repeats(t) || !c.valid(t)) {
 		return
 	}
