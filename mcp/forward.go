@@ -23,11 +23,11 @@ func (s *Session) forward(c *call) {
 	c.dispatch(k)
 }
 
-// provider returns the slot's provider, or answers the call with its absence.
+// provider returns the provider that the call is for, or answers the call with its absence.
 func (s *Session) provider(c *call) *conn {
-	k := s.connected(c.ctx)
+	k := c.slot.await(c.ctx)
 	if k == nil {
-		c.fail(protocol.Unavailable, audit.Failed, s.slot.absent(), reason{Reason: "provider-absent"})
+		c.fail(protocol.Unavailable, audit.Failed, c.slot.absent(), reason{Reason: "provider-absent"})
 	}
 	return k
 }
