@@ -57,7 +57,7 @@ func (k *compiler) reached(s *MCPSlot) {
 	}
 	k.onlyWith(len(s.Command) > 0, "is about a program that is started; add command, or remove it", &s.Env, &s.Dir, &s.Sweep, &s.LogErrors, &s.ExitProvesStop)
 	k.onlyWith(s.URL != "", "is about a server that is called; add url, or remove it", &s.Headers)
-	k.onlyWith(len(fits) > 0, "is about a provider that is started or called; this one dials in", &s.ConnectTimeoutMs)
+	k.onlyWith(len(fits) > 0, "is about a provider that is started or called; this one dials in", &s.ConnectTimeoutMs, &s.MaxFrameBytes)
 	k.inClear(&s.Env, s.Env)
 	k.inClear(&s.Headers, s.Headers)
 	k.upstreamHeaders(s.Headers)

@@ -286,7 +286,7 @@ func TestBrokerDefaults(t *testing.T) {
 	want := MCP{ProviderRequestTimeoutMs: 60_000, Takeover: "liveness", Aggregate: MCPAggregate{MaxNameLength: 64, ListTimeoutMs: 5000},
 		Subjects: MCPSubjects{Group: []string{"groups", "roles"}, Client: "client_id"},
 		Sessions: MCPSessions{MaxSessions: 10_000, PerSubject: 256, StartsPerMinute: 600, IdleMs: 1_800_000, MaxAgeMs: 86_400_000}, Audit: &MCPAudit{File: "a.log", MaxBytes: 64 << 20, Keep: 5},
-		MaxFrameBytes: 4 << 20, CacheBytes: 64 << 20, ShutdownGraceMs: 10_000, ProviderKeepAliveMs: 20_000}
+		MaxFrameBytes: 4 << 20, MaxProviderFrameBytes: 16 << 20, CacheBytes: 64 << 20, ShutdownGraceMs: 10_000, ProviderKeepAliveMs: 20_000}
 	if !reflect.DeepEqual(*m, want) {
 		t.Errorf("M-017 M-048 M-064: %+v", m)
 	}

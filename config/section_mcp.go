@@ -34,6 +34,8 @@ type MCP struct {
 	Subjects MCPSubjects `key:"subjects"`
 	// Bytes of one message of a client.
 	MaxFrameBytes int64 `key:"maxFrameBytes" default:"4194304" min:"1024" max:"268435456"`
+	// Bytes of one message of a provider that dials in, in either direction.
+	MaxProviderFrameBytes int64 `key:"maxProviderFrameBytes" default:"16777216" min:"1024" max:"268435456"`
 	// Bytes of all results that are kept, see cache of a slot.
 	CacheBytes int64 `key:"cacheBytes" default:"67108864" min:"1024"`
 	// Bounds of clients' sessions.

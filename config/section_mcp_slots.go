@@ -40,7 +40,7 @@ type MCPSlot struct {
 	MaxRequestMs *int64 `key:"maxRequestMs" min:"1"`
 	// The same two for single tools.
 	ToolTimeouts []MCPTimeout `key:"toolTimeouts" keyed:"Tool"`
-	// Bytes of one message, in either direction.
+	// Bytes of one message, in either direction. For providers that dial in it is maxProviderFrameBytes.
 	MaxFrameBytes int64 `key:"maxFrameBytes" default:"16777216" min:"1024" max:"268435456"`
 	// Bytes of one result; a larger one is an error and is not cut. Absent is maxFrameBytes.
 	MaxResultBytes *int64 `key:"maxResultBytes" min:"1"`
