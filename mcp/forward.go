@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strconv"
 
 	"github.com/sluicegate/sluice/mcp/audit"
 	"github.com/sluicegate/sluice/mcp/jsonrpc"
@@ -110,7 +111,7 @@ func (c *call) inbound(m *jsonrpc.Message) (*jsonrpc.Message, int) {
 	m = m.Edit(jsonrpc.SetID(c.request.ID))
 	modern := c.modern()
 	if m.Err != nil {
-		return c.inboundError(m, modern)
+		return c.inboundError(m)
 	}
 	kind := resultType(m)
 	switch {
@@ -126,23 +127,17 @@ func (c *call) inbound(m *jsonrpc.Message) (*jsonrpc.Message, int) {
 	return m, okStatus
 }
 
-// inboundError passes an error on. An older provider's may have a code that the newest
-// revision keeps for itself.
-func (c *call) inboundError(m *jsonrpc.Message, modern bool) (*jsonrpc.Message, int) {
-	if !modern {
+// inboundError passes an error on, with a code that means the same in the client's revision.
+func (c *call) inboundError(m *jsonrpc.Message) (*jsonrpc.Message, int) {
+	f := m.Fault()
+	if f == nil {
 		return m, okStatus
 	}
-	f := m.Fault()
-	switch {
-	case f == nil:
-	case f.Code == jsonrpc.MethodNotFound:
-		return m, notFoundStatus
-	case protocol.EraOf(c.conn.hello.version) == protocol.Legacy && f.Code <= -32020 && f.Code >= -32099:
-		return m.Edit(jsonrpc.Set(json.RawMessage("-32603"), "error", "code")), okStatus
-	case f.Code <= -32020 && f.Code >= -32022:
-		return m, badRequestStatus
+	code, status := protocol.Passed(f.Code, c.conn.hello.version, c.version)
+	if code != f.Code {
+		m = m.Edit(jsonrpc.Set(json.RawMessage(strconv.FormatInt(code, 10)), "error", "code"))
 	}
-	return m, okStatus
+	return m, status
 }
 
 // cacheable are the methods whose results say for how long they hold.
