@@ -33,28 +33,34 @@ func (g *Glance) ID() jsonrpc.ID {
 	return id
 }
 
-// Write reads the next bytes of the frame.
-func (g *Glance) Write(p []byte) {
+// Write reads the next bytes of the frame. It never fails.
+func (g *Glance) Write(p []byte) (int, error) {
 	for _, c := range p {
-		if g.quoted {
-			g.text(c)
-			continue
-		}
-		switch c {
-		case ' ', '\t', '\r', '\n':
-			continue
-		case '"':
-			g.quoted = true
-			if g.depth == 1 && !g.value {
-				g.name = g.name[:0]
-			}
-		case '{', '[':
-			g.depth++
-		case '}', ']':
-			g.depth--
-		}
-		g.mark(c)
+		g.next(c)
 	}
+	return len(p), nil
+}
+
+// next reads a byte.
+func (g *Glance) next(c byte) {
+	if g.quoted {
+		g.text(c)
+		return
+	}
+	switch c {
+	case ' ', '\t', '\r', '\n':
+		return
+	case '"':
+		g.quoted = true
+		if g.depth == 1 && !g.value {
+			g.name = g.name[:0]
+		}
+	case '{', '[':
+		g.depth++
+	case '}', ']':
+		g.depth--
+	}
+	g.mark(c)
 }
 
 // text reads a byte of a string.

@@ -265,6 +265,22 @@ func TestOutbox(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+	t.Run("answers to a flood of unusable frames do not pile up", func(t *testing.T) {
+		o, frame := link.NewOutbox(0), make([]byte, 1<<20)
+		for range 100 {
+			o.Offer(frame)
+		}
+		written := 0
+		_ = o.Run(func([]byte) (bool, error) {
+			if written++; written == 8 {
+				o.Close()
+			}
+			return true, nil
+		})
+		if written != 8 {
+			t.Errorf("%d MiB were kept", written)
+		}
+	})
 	t.Run("nobody waits for ever for a provider that does not read", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			o, in := link.NewOutbox(1<<20), &heard{}

@@ -64,9 +64,18 @@ func (o *Outbox) Send(ctx context.Context, frame []byte, m *jsonrpc.Message, in 
 	return nil
 }
 
-// Push puts a frame in the queue without waiting. It takes no room: it is for what there is
-// little of, such as a cancellation, of which each request has one at most.
+// Push puts a frame in the queue without waiting. It takes no room: it is for cancellations,
+// of which each request has one at most.
 func (o *Outbox) Push(frame []byte) { o.push(outgoing{frame: frame}) }
+
+// Offer puts a frame in the queue if there is room, and drops it otherwise. It is for
+// answers to frames that cannot be used, of which a provider may send any number.
+func (o *Outbox) Offer(frame []byte) {
+	weight := int64(len(frame))
+	if o.room.TryAcquire(weight) && !o.push(outgoing{frame: frame, weight: weight}) {
+		o.room.Release(weight)
+	}
+}
 
 func (o *Outbox) push(out outgoing) bool {
 	o.mu.Lock()

@@ -44,7 +44,7 @@ func newProcess(c *Command, pipes *pipes, in link.Inbox) *process {
 	p := &process{command: c, cmd: c.exec(pipes), pipes: pipes, out: link.NewOutbox(c.MaxFrame),
 		open: link.NewOpen(in), deaf: make(chan struct{}), silent: make(chan struct{}), exited: make(chan struct{})}
 	p.closed, p.closing = context.WithCancel(context.Background())
-	p.in = link.NewReceiver(p.open, c.MaxFrame, func(m *jsonrpc.Message) { p.out.Push(line(m.Raw)) })
+	p.in = link.NewReceiver(p.open, c.MaxFrame, func(m *jsonrpc.Message) { p.out.Offer(line(m.Raw)) })
 	return p
 }
 

@@ -130,29 +130,7 @@ func redirect(next *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// ours are the fields that a configuration cannot set: those of the connection (RFC 9110,
-// 7.6.1), of the body, and of the protocol. Idempotency-Key would let net/http send a
-// request twice.
-var ours = map[string]bool{
-	"Connection": true, "Keep-Alive": true, "Proxy-Connection": true, "Proxy-Authorization": true, "Proxy-Authenticate": true,
-	"Te": true, "Trailer": true, "Transfer-Encoding": true, "Upgrade": true, "Host": true, "Expect": true,
-	"Content-Length": true, "Content-Encoding": true, "Content-Type": true, "Accept": true, "Accept-Encoding": true,
-	"Idempotency-Key": true, "X-Idempotency-Key": true, "Last-Event-Id": true,
-}
-
 const paramPrefix = "Mcp-Param-"
-
-// given returns the configured fields that may be sent.
-func (s *Server) given() http.Header {
-	h := http.Header{"User-Agent": {"sluice"}}
-	for name, values := range s.Header {
-		name = http.CanonicalHeaderKey(name)
-		if !ours[name] && !strings.HasPrefix(name, "Mcp-") {
-			h[name] = append([]string(nil), values...)
-		}
-	}
-	return h
-}
 
 // describe sets the fields that tell of a message what its body says (revision 2026-07-28,
 // "Standard headers").

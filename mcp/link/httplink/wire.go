@@ -125,7 +125,7 @@ func (w *wire) do(ctx context.Context, method string, u *url.URL, body []byte, h
 	ctx, cancel := context.WithCancelCause(ctx)
 	// It fails on a bad method or URL, and both are good.
 	req, _ := http.NewRequestWithContext(ctx, method, u.String(), nil)
-	req.Header = w.server.given()
+	req.Header = link.Credentials(w.server.Header)
 	req.Header.Set("Accept", eventStream)
 	if body != nil {
 		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))

@@ -29,7 +29,7 @@ func (d *Dialer) String() string { return d.Name }
 // Dial starts the provider. It never fails.
 func (d *Dialer) Dial(_ context.Context, in link.Inbox) (link.Link, error) {
 	p := &pair{out: link.NewOutbox(d.MaxFrame), toProvider: make(chan []byte), closed: make(chan struct{})}
-	p.in = link.NewReceiver(in, d.MaxFrame, func(m *jsonrpc.Message) { p.out.Push(m.Raw) })
+	p.in = link.NewReceiver(in, d.MaxFrame, func(m *jsonrpc.Message) { p.out.Offer(m.Raw) })
 	p.running.Go(func() { _ = p.out.Run(p.write) })
 	go func() {
 		err := d.Serve(&Conn{pair: p})
