@@ -146,6 +146,7 @@ type Broker struct {
 	owners       owners
 	parking      parking
 	callers      callers
+	awaited      awaited
 	declarations policy.Declarations
 	secret       []byte
 	cache        *cache.Cache

@@ -131,7 +131,9 @@ type Authority struct {
 	Policy        bool       `json:"policy"`
 	PolicyVersion string     `json:"policyVersion"`
 	Declarations  []Declared `json:"declarations"`
-	Limits        LimitsInfo `json:"limits"`
+	// ResultsAwaited is how many results providers have promised and not reported.
+	ResultsAwaited int        `json:"resultsAwaited"`
+	Limits         LimitsInfo `json:"limits"`
 }
 
 // Declared is what a provider has declared.
@@ -154,7 +156,7 @@ type CallPage struct {
 // AuthorityInfo says how policy and limits stand.
 func (b *Broker) AuthorityInfo(ctx context.Context) Authority {
 	p := b.settings().Policy
-	a := Authority{Policy: p.Enforced(), PolicyVersion: b.declarations.Version(p), Declarations: []Declared{}, Limits: b.Limits(ctx)}
+	a := Authority{Policy: p.Enforced(), PolicyVersion: b.declarations.Version(p), Declarations: []Declared{}, ResultsAwaited: b.awaited.count(), Limits: b.Limits(ctx)}
 	for _, d := range b.declarations.All() {
 		a.Declarations = append(a.Declarations, Declared{d.Principal, d.Slot, d.Domain, d.Version, d.Resources(), d.BudgetUnits})
 	}

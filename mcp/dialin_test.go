@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -288,4 +289,95 @@ func TestListsShowWhatCanBeCalled(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestResults(t *testing.T) {
+	p := site(t)
+	r := newRig(t, nil, func(o *mcp.Options) { o.Policy = p })
+	d := r.dialIn("site", p.Principal("scada"))
+	if f := d.ask("broker/authorization/declare", `{"version":"1","domain":"scada","namespace":{"resource":"/site"},"capabilities":["scada.control"],
+		"resultsRequired":["scada.control"],"budgetUnits":["op"],"resources":[{"resource":"tank:1","resourcePath":"/site/tank/1"}]}`); f.Error != nil {
+		t.Fatal(string(f.Raw))
+	}
+	decided := d.ask("broker/authorize", `{"principal":{"type":"provider"},"checks":[{"capability":"scada.control","resource":"tank:1","resourcePath":"/site/tank/1"}]}`)
+	var answer struct {
+		Decisions []struct {
+			DecisionID string `json:"decisionId"`
+		} `json:"decisions"`
+	}
+	if err := json.Unmarshal(decided.Result, &answer); err != nil || len(answer.Decisions) != 1 {
+		t.Fatalf("%v in %s", err, decided.Raw)
+	}
+	awaited := func() int { return r.AuthorityInfo(t.Context()).ResultsAwaited }
+	if awaited() != 1 {
+		t.Fatalf("%d results are awaited of %s", awaited(), decided.Raw)
+	}
+	report := fmt.Sprintf(`{"decisionId":%q,"result":"success"}`, answer.Decisions[0].DecisionID)
+	for _, wrong := range []string{`{"decisionId":"dec_0","result":"success"}`, strings.Replace(report, "success", "well", 1), strings.Replace(report, "result", "Result", 1)} {
+		if f := d.ask("broker/audit/result", wrong); f.Error == nil || f.Error.Code != -32602 {
+			t.Errorf("%s: %s", wrong, f.Raw)
+		}
+	}
+	if f := d.ask("broker/audit/result", report); f.Error != nil || awaited() != 0 {
+		t.Errorf("%d are awaited after %s", awaited(), f.Raw)
+	}
+	if f := d.ask("broker/audit/result", report); f.Error == nil {
+		t.Error("a result was reported twice")
+	}
+	t.Run("C-79 a reservation is not awaited", func(t *testing.T) {
+		ops := r.client("site", "2025-06-18", policy.NewCaller("user:alice", "group:ops"))
+		ops.call("hold", `{"key":"a"}`)
+		held, err := d.Held(t.Context(), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		frame, _ := mcptest.ReadFrame(held.Frame)
+		ref, _ := jsonrpc.Lookup(frame.Params, "_meta", "io.cyanmycelium/caller", "ref")
+		d.ask("broker/budget/reserve", fmt.Sprintf(`{"principal":{"type":"caller-ref","ref":%s},"capability":"scada.control","resource":"tank:1",
+			"resourcePath":"/site/tank/1","unit":"op","quantity":1,"idempotencyKey":"k"}`, ref))
+		if awaited() != 0 {
+			t.Errorf("%d are awaited", awaited())
+		}
+		_ = held.Text("x")
+	})
+}
+
+func TestWithdraw(t *testing.T) {
+	p, err := policy.New(policy.Config{
+		Roles:       []policy.Role{{Name: "op", Capabilities: []string{"*"}}},
+		Assignments: []policy.Assignment{{Subject: "user:op", Role: "op", Resource: "/**"}},
+		Providers:   []policy.Provider{{ID: "scada", Secret: policy.Secret("a secret for a test"), AllowedResources: []string{"/site/**"}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, nil, func(o *mcp.Options) { o.Policy = p })
+	d := r.dialIn("site", p.Principal("scada"))
+	d.declares()
+	op := r.client(mcp.BrokerSlot, "2025-06-18", policy.NewCaller("user:op"))
+	withdraw := func() string {
+		return string(op.call("broker_declaration_release", `{"provider":"scada","slot":"site"}`).passed().Result)
+	}
+	t.Run("C-W27 not while the provider serves the slot", func(t *testing.T) {
+		if got := withdraw(); !strings.Contains(got, `"isError":true`) {
+			t.Errorf("got %s", got)
+		}
+	})
+	t.Run("C-W27 C-W26 then with an audit of who did it, once", func(t *testing.T) {
+		if err := d.Conn.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for connected := true; connected; connected = r.Providers()[1].Connected {
+		}
+		if got := withdraw(); !strings.Contains(got, `"domains":["scada"]`) {
+			t.Errorf("got %s", got)
+		}
+		if got := withdraw(); !strings.Contains(got, `"isError":true`) {
+			t.Errorf("twice: %s", got)
+		}
+		list := r.audited(audit.Declare)
+		if last := list[len(list)-1]; last.By != "user:op" || last.Outcome != audit.Released {
+			t.Errorf("audited %+v", last)
+		}
+	})
 }

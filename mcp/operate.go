@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/sluicegate/sluice/mcp/audit"
 	"github.com/sluicegate/sluice/mcp/protocol"
 )
 
@@ -13,6 +14,8 @@ const noArguments = `{"type":"object","properties":{},"additionalProperties":fal
 const slotArgument = `{"type":"object","properties":{"slot":{"type":"string"}},"required":["slot"],"additionalProperties":false}`
 
 const callArguments = `{"type":"object","properties":{"slot":{"type":"string"},"requestId":{"type":"string"}},"required":["slot","requestId"],"additionalProperties":false}`
+
+const declarationArguments = `{"type":"object","properties":{"provider":{"type":"string"},"slot":{"type":"string"}},"required":["provider","slot"],"additionalProperties":false}`
 
 const pageArguments = `{"type":"object","properties":{"slot":{"type":"string"},"capability":{"type":"string"},"rule":{"type":"string"},"identity":{"type":"string"},` +
 	`"offset":{"type":"integer","minimum":0},"limit":{"type":"integer","minimum":1,"maximum":500}},"additionalProperties":false}`
@@ -30,6 +33,9 @@ func (b *Broker) ownTools() []ownTool {
 		{tool: describe("broker_limits_release", "Free the slots of a call whose work has stopped. Check first that it has: no quota comes back, "+
 			"and work that still runs is no longer counted.", callArguments, false),
 			recovers: true, limits: true, run: b.releaseTool},
+		{tool: describe("broker_declaration_release", "Take away what a provider has declared, and its domains, once it does not serve the slot any more: "+
+			"when its identity moves elsewhere.", declarationArguments, false),
+			recovers: true, run: b.withdrawTool},
 	}
 }
 
@@ -49,6 +55,26 @@ func (b *Broker) releaseTool(ctx context.Context, c *call, arguments json.RawMes
 	}
 	return map[string]any{"released": true, "slot": slot, "requestId": request, "by": by,
 		"note": "The slots are free. No quota was refunded. If the work still runs, it now runs uncounted."}
+}
+
+// withdrawTool takes a declaration away on an operator's word.
+func (b *Broker) withdrawTool(_ context.Context, c *call, arguments json.RawMessage) any {
+	p := b.settings().Policy
+	if !p.Enforced() {
+		return toolError("This broker has no authorization policy, so that nobody is an operator here.")
+	}
+	provider, name := argument(arguments, "provider"), argument(arguments, "slot")
+	if sl := b.slotNamed(name); sl != nil {
+		if k := sl.connection(); k != nil && k.provider != nil && k.provider.ID == provider {
+			return toolError("The provider serves the slot now. Stop it first.")
+		}
+	}
+	w, ok := b.declarations.Withdraw(p, provider, name)
+	if !ok {
+		return toolError("The provider has declared nothing there.")
+	}
+	b.note(audit.Event{Action: audit.Declare, Outcome: audit.Released, Allowed: true, Slot: name, Identity: "provider:" + provider, By: c.caller.Identity()})
+	return map[string]any{"withdrawn": true, "provider": provider, "slot": name, "domains": w.Domains, "policyVersion": w.PolicyVersion}
 }
 
 func (b *Broker) infoTool(_ context.Context, _ *call, _ json.RawMessage) any {

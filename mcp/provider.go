@@ -21,6 +21,7 @@ func (b *Broker) providerAsks(k *conn, m *jsonrpc.Message) *jsonrpc.Message {
 		"broker/authorize":             b.authorize,
 		"broker/budget/reserve":        b.reserve,
 		"broker/budget/settle":         b.settle,
+		"broker/audit/result":          b.reported,
 	}
 	answer, ok := answers[m.Method]
 	if !ok || k.provider == nil {
@@ -83,6 +84,7 @@ func (b *Broker) authorize(k *conn, m *jsonrpc.Message) (any, *jsonrpc.Error) {
 	for _, check := range q.Checks {
 		a := d.Ask(p, who, check)
 		b.noteDecision(k, c, correlation, a)
+		b.await(k, a)
 		answers = append(answers, a)
 	}
 	return map[string]any{"policyVersion": b.declarations.Version(p), "decisions": answers}, nil

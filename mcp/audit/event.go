@@ -19,6 +19,7 @@ const (
 	Reserve  Action = "reserve"  // a provider asked for a budget
 	Settle   Action = "settle"   // it said what it has used
 	Decide   Action = "decide"   // it asked for a decision
+	Result   Action = "result"   // it reported what came of a decision
 	Declare  Action = "declare"  // it declared its resources, or was made to withdraw them
 	Takeover Action = "takeover" // a provider took a slot, or was refused it
 )
