@@ -72,6 +72,7 @@ type Metrics struct {
 	reloadAt  prometheus.Gauge
 	config    *prometheus.GaugeVec
 	llm       llmMetrics
+	broker    brokerMetrics
 	listeners words
 	kinds     words
 	reasons   words
@@ -91,6 +92,7 @@ func New(s Sources) *Metrics {
 		reloadOK: gauge("config_last_reload_successful", "1 if the last load of the configuration succeeded, 0 if it failed and an older one is in force."),
 		reloadAt: gauge("config_last_reload_timestamp_seconds", "When the configuration in force was loaded, in Unix seconds."),
 		llm:      newLLMMetrics(),
+		broker:   newBrokerMetrics(),
 		config:   gauges("config_info", "1, with the hash of the configuration in force.", "hash"),
 	}
 	m.timed = sync.OnceValue(func() prometheus.Observer { return m.decision.WithLabelValues(s.Store().Backend) })
@@ -98,7 +100,7 @@ func New(s Sources) *Metrics {
 		m.requests, m.auth, m.fallback, m.wait, m.decision, m.tpm, m.rpm, m.reloadOK, m.reloadAt, m.config,
 		newScrape(s), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
-	m.registry.MustRegister(m.llm.all()...)
+	m.registry.MustRegister(append(m.llm.all(), m.broker.all()...)...)
 	return m
 }
 
