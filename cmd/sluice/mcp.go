@@ -20,6 +20,7 @@ import (
 	"github.com/sluicegate/sluice/mcp"
 	"github.com/sluicegate/sluice/mcp/audit"
 	mcpfront "github.com/sluicegate/sluice/mcp/front"
+	"github.com/sluicegate/sluice/mcp/link/socket"
 	"github.com/sluicegate/sluice/mcp/policy"
 )
 
@@ -31,7 +32,8 @@ type mcpServer struct {
 	knocks  *knock.Door
 	log     *slog.Logger
 	metrics *metrics.Metrics
-	dialIn  atomic.Bool // whether providers may dial in
+	dialled *socket.Door // where providers dial in
+	dialIn  atomic.Bool  // whether they may
 	now     atomic.Pointer[mcp.Options]
 	door    atomic.Pointer[door]
 	old     *door // until the next reload, which may be taken back
@@ -63,8 +65,13 @@ func openMCP(p *program, c *config.Config) (server, error) {
 	if s.broker, err = mcp.New(p.controller, o); err != nil {
 		return nil, err
 	}
+	s.metrics.Broker(s.state)
+	s.dialled = &socket.Door{Admit: s.admit}
+	if m := c.MCP; m != nil {
+		s.dialled.MaxFrame, s.dialled.Pulse.Every = int(m.MaxProviderFrameBytes), milliseconds(m.ProviderKeepAliveMs)
+	}
 	f := frontOptions(c, p.log)
-	f.Broker, f.Identify = s.broker, s.identify
+	f.Broker, f.Identify, f.Providers = s.broker, s.identify, s.dialled
 	if s.front, err = mcpfront.New(f); err != nil {
 		s.broker.Close(context.Background())
 		return nil, err
@@ -79,8 +86,18 @@ func openMCP(p *program, c *config.Config) (server, error) {
 	return s, nil
 }
 
-// auditTo is where the broker's events go: a file, or else the log of details.
+// auditTo is where the broker's events go: to the metrics, and to a file or else the log of
+// details.
 func (s *mcpServer) auditTo(c *config.Config) (func(audit.Event), error) {
+	write, err := s.writeTo(c)
+	return func(e audit.Event) {
+		write(e)
+		s.metrics.BrokerEvent(metrics.BrokerEvent{Action: string(e.Action), Outcome: string(e.Outcome), Reason: e.Reason,
+			Ended: e.Action == audit.Complete, Took: milliseconds(e.DurationMs)})
+	}, err
+}
+
+func (s *mcpServer) writeTo(c *config.Config) (func(audit.Event), error) {
 	if c.MCP == nil || c.MCP.Audit == nil {
 		return s.logEvent, nil
 	}
@@ -91,6 +108,20 @@ func (s *mcpServer) auditTo(c *config.Config) (func(audit.Event), error) {
 	}
 	s.journal = j
 	return j.Write, nil
+}
+
+// state is what the metrics show of the broker.
+func (s *mcpServer) state() (now metrics.BrokerState) {
+	for _, p := range s.broker.Providers() {
+		now.Providers++
+		if p.Connected {
+			now.Connected++
+		}
+	}
+	if s.journal != nil {
+		now.Lost = s.journal.Lost()
+	}
+	return now
 }
 
 func (s *mcpServer) logEvent(e audit.Event) {
@@ -193,6 +224,7 @@ func (s *mcpServer) Shutdown(ctx context.Context) error {
 	defer cancel()
 	err := s.front.Close(within)
 	s.broker.Close(within)
+	err = errors.Join(err, s.dialled.Close())
 	if e := s.Server.Shutdown(ctx); e != nil {
 		err = errors.Join(err, e, s.Server.Close())
 	}
@@ -205,6 +237,7 @@ func (s *mcpServer) Close() {
 	cancel()
 	_ = s.front.Close(over) // nobody is waited for
 	s.broker.Close(over)
+	_ = s.dialled.Close() // the connections have ended
 	s.old.close()
 	s.door.Load().close()
 	if s.journal != nil {

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -16,6 +14,8 @@ import (
 	"github.com/sluicegate/sluice/identity"
 	"github.com/sluicegate/sluice/internal/knock"
 	mcpfront "github.com/sluicegate/sluice/mcp/front"
+	"github.com/sluicegate/sluice/mcp/link"
+	"github.com/sluicegate/sluice/mcp/link/socket"
 	"github.com/sluicegate/sluice/mcp/policy"
 )
 
@@ -90,42 +90,35 @@ func turnedAway(err error) *mcpfront.Failure {
 	if !ok {
 		return &mcpfront.Failure{Status: http.StatusServiceUnavailable, Message: "the broker cannot keep its books; try again", RetryAfter: time.Second}
 	}
-	f := &mcpfront.Failure{Status: http.StatusTooManyRequests, Message: fmt.Sprintf("too many requests of this address, by rule %s", r.Rule), RetryAfter: r.RetryAfter}
-	return f
+	return &mcpfront.Failure{Status: http.StatusTooManyRequests, Message: "too many requests of this address, by rule " + r.Rule, RetryAfter: r.RetryAfter}
 }
 
-// providers is the way in for providers, in front of what serves them: an address that guesses
+// admit lets a provider in that dials in, and returns what gives it slots. An address that guesses
 // secrets is held up like one that guesses keys.
-func (s *mcpServer) providers(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if f := s.mayDialIn(r); f != nil {
-			if f.RetryAfter > 0 {
-				w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(f.RetryAfter.Seconds()))))
-			}
-			http.Error(w, f.Message, f.Status)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-func (s *mcpServer) mayDialIn(r *http.Request) *mcpfront.Failure {
+func (s *mcpServer) admit(r *http.Request) (socket.Register, error) {
 	ip, err := s.knock(r)
 	if err != nil {
-		return turnedAway(err)
-	}
-	if refusal := s.knocks.Barred(r.Context(), ip); refusal != nil {
-		return turnedAway(refusal)
+		return nil, notNow(err)
 	}
 	if !s.dialIn.Load() {
-		return &mcpfront.Failure{Status: http.StatusNotFound, Message: "providers do not dial in here; name them in mcp.providers"}
+		return nil, &socket.Refused{Status: http.StatusNotFound, Text: "providers do not dial in here; name them in mcp.providers"}
 	}
-	if _, err := s.policy().Authenticate(r.Header); err == nil {
-		return nil // or without a secret, where none is asked for
+	if refusal := s.knocks.Barred(r.Context(), ip); refusal != nil {
+		return nil, notNow(refusal)
 	}
-	s.metrics.AuthFailure("provider")
-	if refusal := s.knocks.Guessed(r.Context(), ip); refusal != nil {
-		return turnedAway(refusal)
+	who, err := s.policy().Authenticate(r.Header)
+	if err != nil {
+		s.metrics.AuthFailure("provider")
+		if refusal := s.knocks.Guessed(r.Context(), ip); refusal != nil {
+			return nil, notNow(refusal)
+		}
+		return nil, err
 	}
-	return nil // whoever serves providers says what is wrong
+	return func(slot string, l link.Link) (link.Inbox, error) { return s.broker.Register(slot, who, l) }, nil
+}
+
+// notNow turns an address away that dials in.
+func notNow(err error) error {
+	f := turnedAway(err)
+	return &socket.Refused{Status: f.Status, Text: fmt.Sprintf("%s; try again in %v", f.Message, f.RetryAfter.Round(time.Second))}
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/config"
@@ -16,6 +17,7 @@ import (
 	"github.com/sluicegate/sluice/mcp/link"
 	"github.com/sluicegate/sluice/mcp/link/child"
 	"github.com/sluicegate/sluice/mcp/link/httplink"
+	"github.com/sluicegate/sluice/mcp/link/socket"
 	"github.com/sluicegate/sluice/mcp/protocol"
 )
 
@@ -31,7 +33,7 @@ func brokerOptions(c *config.Config, log *slog.Logger) (o mcp.Options, err error
 		return o, err
 	}
 	o.Takeover, o.MaxName, o.CacheBytes = takeovers[m.Takeover], int(m.Aggregate.MaxNameLength), int(m.CacheBytes)
-	o.DialledTimeout, o.Grace = milliseconds(m.ProviderRequestTimeoutMs), milliseconds(m.ShutdownGraceMs)
+	o.ListTimeout, o.DialledTimeout, o.Grace = milliseconds(m.Aggregate.ListTimeoutMs), milliseconds(m.ProviderRequestTimeoutMs), milliseconds(m.ShutdownGraceMs)
 	o.Durable = c.Store.Backend != "in-memory"
 	if l := m.Limits; l != nil && c.Enabled {
 		o.Limits = true
@@ -88,12 +90,12 @@ func blockOptions(rules []config.MCPRule, o *mcp.Options) {
 func slotOptions(m *config.MCP, s *config.MCPSlot, log *slog.Logger) mcp.Slot {
 	o := mcp.Slot{Name: s.Slot, Protocol: s.Protocol, ConnectTimeout: milliseconds(s.ConnectTimeoutMs), ExitProvesStop: s.ExitProvesStop,
 		MaxResult: int(s.MaxFrameBytes), NoValidation: !s.Validate, Prefix: s.Prefix, Tools: s.Tools,
-		RequestTimeout: milliseconds(m.ProviderRequestTimeoutMs)}
-	if s.RequestTimeoutMs != nil {
-		o.RequestTimeout = milliseconds(*s.RequestTimeoutMs)
-	}
-	if s.MaxRequestMs != nil {
-		o.MaxRequest = milliseconds(*s.MaxRequestMs)
+		RequestTimeout: within(s.RequestTimeoutMs, milliseconds(m.ProviderRequestTimeoutMs)), MaxRequest: within(s.MaxRequestMs, 0)}
+	for _, t := range s.ToolTimeouts {
+		if o.ToolTimeouts == nil {
+			o.ToolTimeouts = map[string]mcp.ToolTimeout{}
+		}
+		o.ToolTimeouts[t.Tool] = mcp.ToolTimeout{Request: within(t.RequestTimeoutMs, o.RequestTimeout), MaxRequest: within(t.MaxRequestMs, o.MaxRequest)}
 	}
 	if s.MaxResultBytes != nil {
 		o.MaxResult = int(*s.MaxResultBytes)
@@ -103,6 +105,14 @@ func slotOptions(m *config.MCP, s *config.MCPSlot, log *slog.Logger) mcp.Slot {
 	}
 	o.Dialer, o.Mark = dialerOf(s, log), markOf(s)
 	return o
+}
+
+// within is a time of the file, or another one if the file says none.
+func within(ms *int64, other time.Duration) time.Duration {
+	if ms == nil {
+		return other
+	}
+	return milliseconds(*ms)
 }
 
 // dialerOf is how a slot's provider is reached; nil is one that dials in.
@@ -120,6 +130,8 @@ func dialerOf(s *config.MCPSlot, log *slog.Logger) link.Dialer {
 		return cmd
 	case "streamable-http", "sse":
 		return &httplink.Server{URL: s.URL, SSE: s.Transport == "sse", Header: header, MaxFrame: int(s.MaxFrameBytes)}
+	case "websocket":
+		return &socket.Server{URL: s.URL, Header: header, MaxFrame: int(s.MaxFrameBytes)}
 	}
 	return nil
 }

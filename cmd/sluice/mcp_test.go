@@ -17,6 +17,7 @@ import (
 	mcpfront "github.com/sluicegate/sluice/mcp/front"
 	"github.com/sluicegate/sluice/mcp/link/child"
 	"github.com/sluicegate/sluice/mcp/link/httplink"
+	"github.com/sluicegate/sluice/mcp/link/socket"
 	"github.com/sluicegate/sluice/mcp/policy"
 	"github.com/sluicegate/sluice/mcp/protocol"
 )
@@ -32,11 +33,13 @@ mcp:
     - {slot: files, command: [server, -x], env: {TOKEN: "${SECRET}", MODE: ro}, dir: work, sweep: [rm, x], logErrors: true, exitProvesStop: true,
        protocol: legacy, connectTimeoutMs: 1000, requestTimeoutMs: 0, maxFrameBytes: 2048, maxResultBytes: 1024, tools: [a, b], prefix: "",
        validate: false, cache: [{tool: a, ttlMs: 5, scope: shared, writes: true}]}
-    - {slot: web, url: "https://h.example/mcp", headers: {Authorization: "${SECRET}"}, maxRequestMs: 9000}
+    - {slot: web, url: "https://h.example/mcp", headers: {Authorization: "${SECRET}"}, maxRequestMs: 9000,
+       toolTimeouts: {export: 8000, import: {maxRequestMs: 99000}}}
     - {slot: old, url: "http://h.example/sse", transport: sse}
+    - {slot: live, url: "wss://h.example/mcp"}
     - {slot: plant}
   takeover: always
-  aggregate: {maxNameLength: 60}
+  aggregate: {maxNameLength: 60, listTimeoutMs: 700}
   allowedOrigins: ["https://app.example"]
   allowedHosts: [mcp.local]
   oauth: {resource: "https://mcp.example", authorizationServers: ["https://id.example"], scopes: [tools]}
@@ -75,9 +78,12 @@ func TestBrokerOptions(t *testing.T) {
 				Dialer: &child.Command{Path: "server", Args: []string{"-x"}, Dir: filepath.Join(dir, "work"), Env: map[string]string{"TOKEN": secretOfTests, "MODE": "ro"},
 					MaxFrame: 2048, Sweep: []string{"rm", "x"}, Log: log.With("slot", "files")}},
 			{Name: "web", Protocol: "auto", ConnectTimeout: 10 * time.Second, RequestTimeout: 7 * time.Second, MaxRequest: 9 * time.Second, MaxResult: 16 << 20,
-				Dialer: &httplink.Server{URL: "https://h.example/mcp", Header: http.Header{"Authorization": {secretOfTests}}, MaxFrame: 16 << 20}},
+				ToolTimeouts: map[string]mcp.ToolTimeout{"export": {Request: 8 * time.Second, MaxRequest: 9 * time.Second}, "import": {Request: 7 * time.Second, MaxRequest: 99 * time.Second}},
+				Dialer:       &httplink.Server{URL: "https://h.example/mcp", Header: http.Header{"Authorization": {secretOfTests}}, MaxFrame: 16 << 20}},
 			{Name: "old", Protocol: "auto", ConnectTimeout: 10 * time.Second, RequestTimeout: 7 * time.Second, MaxResult: 16 << 20,
 				Dialer: &httplink.Server{URL: "http://h.example/sse", SSE: true, Header: http.Header{}, MaxFrame: 16 << 20}},
+			{Name: "live", Protocol: "auto", ConnectTimeout: 10 * time.Second, RequestTimeout: 7 * time.Second, MaxResult: 16 << 20,
+				Dialer: &socket.Server{URL: "wss://h.example/mcp", Header: http.Header{}, MaxFrame: 16 << 20}},
 			{Name: "plant", Protocol: "auto", ConnectTimeout: 10 * time.Second, RequestTimeout: 7 * time.Second, MaxResult: 16 << 20},
 		}
 		for i := range want {
@@ -102,7 +108,7 @@ func TestBrokerOptions(t *testing.T) {
 		}
 	})
 	t.Run("C 4.2.1 M-017 the rest", func(t *testing.T) {
-		if o.Takeover != mcp.TakeoverAlways || o.MaxName != 60 || o.CacheBytes != 8192 || o.DialledTimeout != 7*time.Second || o.Grace != 1500*time.Millisecond || !o.Durable {
+		if o.Takeover != mcp.TakeoverAlways || o.MaxName != 60 || o.ListTimeout != 700*time.Millisecond || o.CacheBytes != 8192 || o.DialledTimeout != 7*time.Second || o.Grace != 1500*time.Millisecond || !o.Durable {
 			t.Errorf("%+v", o)
 		}
 	})
@@ -266,21 +272,28 @@ func TestWhoCallsTheBroker(t *testing.T) {
 }
 
 func TestWhoDialsIn(t *testing.T) {
+	const in, unknown = 101, 401
 	dial := func(s *mcpServer, address string, headers ...string) (status int) {
-		w := httptest.NewRecorder()
-		s.providers(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })).ServeHTTP(w, visit(address, headers...))
-		return w.Code
+		_, err := s.admit(visit(address, headers...))
+		refused, ok := errors.AsType[*socket.Refused](err)
+		switch {
+		case err == nil:
+			return in
+		case ok:
+			return refused.Status
+		}
+		return unknown
 	}
 	s := brokerFor(t, knownCallers)
 	t.Run("4.2.10 with its secret", func(t *testing.T) {
 		for _, h := range []string{"X-Provider-Token: " + secretOfTests, "Authorization: Bearer " + secretOfTests} {
-			if got := dial(s, "203.0.113.4", h); got != http.StatusTeapot {
+			if got := dial(s, "203.0.113.4", h); got != in {
 				t.Errorf("%d", got)
 			}
 		}
 	})
 	t.Run("M-114 who guesses is held up, with a good secret too", func(t *testing.T) {
-		for i, want := range []int{http.StatusTeapot, http.StatusTeapot, http.StatusTeapot, 429} {
+		for i, want := range []int{unknown, unknown, unknown, 429} {
 			if got := dial(s, "203.0.113.5", "X-Provider-Token: guess"); got != want {
 				t.Errorf("guess %d: %d, want %d", i, got, want)
 			}
@@ -292,7 +305,7 @@ func TestWhoDialsIn(t *testing.T) {
 	for name, c := range map[string]struct {
 		more string
 		want int
-	}{"M-114 nobody where no provider is named": {"mcp: {}", 404}, "unless that is asked for": {"mcp: {anonymousProviders: true}", http.StatusTeapot}} {
+	}{"M-114 nobody where no provider is named": {"mcp: {}", 404}, "unless that is asked for": {"mcp: {anonymousProviders: true}", in}} {
 		t.Run(name, func(t *testing.T) {
 			if got := dial(brokerFor(t, "# %s\n"+c.more), "203.0.113.6"); got != c.want {
 				t.Errorf("%d, want %d", got, c.want)

@@ -148,6 +148,7 @@ func unchangingBroker(old, c *config.MCP) []string {
 		{"mcp.oauth", old.OAuth, c.OAuth},
 		{"mcp.sessions", old.Sessions, c.Sessions},
 		{"mcp.maxFrameBytes", old.MaxFrameBytes, c.MaxFrameBytes},
+		{"mcp.maxProviderFrameBytes", old.MaxProviderFrameBytes, c.MaxProviderFrameBytes},
 		{"mcp.cacheBytes", old.CacheBytes, c.CacheBytes},
 		{"mcp.audit", old.Audit, c.Audit},
 		{"mcp.shutdownGraceMs", old.ShutdownGraceMs, c.ShutdownGraceMs},

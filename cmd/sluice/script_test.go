@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -26,8 +27,8 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// TestScripts runs the command as people do. A script finds two free addresses in GATE
-// and ADMIN, and beside the usual commands:
+// TestScripts runs the command as people do. A script finds free addresses in GATE, ADMIN
+// and OTHER, the examples in EXAMPLES, and beside the usual commands:
 //
 //	http [-X METHOD] [-H 'Name: value'] [-d BODY] URL   one request; prints the whole answer
 //	await URL PATTERN                         asks until the answer matches
@@ -50,6 +51,11 @@ func scripts(t *testing.T, dir string) testscript.Params {
 			for _, name := range []string{"GATE", "ADMIN", "OTHER"} {
 				env.Setenv(name, freeAddress(t))
 			}
+			at, err := filepath.Abs(examples)
+			if err != nil {
+				return err
+			}
+			env.Setenv("EXAMPLES", at)
 			// Under the race detector every process would idle for a second at its end.
 			env.Setenv("GORACE", "atexit_sleep_ms=0")
 			return nil
