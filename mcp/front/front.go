@@ -174,19 +174,27 @@ func New(o Options) (*Front, error) {
 }
 
 // Close refuses new requests with 503, waits until those under way have been answered, or
-// until ctx ends, and then ends all sessions and streams. Handlers return soon after it.
+// until ctx ends, and then ends all sessions and streams. Handlers return soon after it. The
+// error is ctx's, if something had not ended by then.
 func (f *Front) Close(ctx context.Context) error {
 	f.draining.Store(true)
-	var err error
 	select {
 	case <-f.flights.drained():
 	case <-ctx.Done():
-		err = ctx.Err()
 	}
 	f.stopping.Do(func() { close(f.stop) })
 	f.sessions.closeAll()
-	f.sockets.Wait() // they end by themselves: every write of theirs has a deadline
-	return err
+	parted := make(chan struct{})
+	go func() {
+		f.sockets.Wait() // each has seconds to say goodbye, and then ends without
+		close(parted)
+	}()
+	select {
+	case <-parted:
+		return ctx.Err()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // A visit is one HTTP request on its way through the front.

@@ -89,7 +89,9 @@ func (b *bubble) refuses(who *policy.Caller) time.Duration {
 	return full.wait
 }
 
-func (b *bubble) lives(s *session) bool { return b.sessions.find(s.id, "http", s.slot, caller("alice")) == s }
+func (b *bubble) lives(s *session) bool {
+	return b.sessions.find(s.id, "http", s.slot, caller("alice")) == s
+}
 
 func TestNumbersOfSessions(t *testing.T) {
 	t.Run("M-048 of one caller", func(t *testing.T) {

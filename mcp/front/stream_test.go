@@ -22,7 +22,9 @@ func TestAnswersAndStreams(t *testing.T) {
 			t.Errorf("M-030 %s", f.Raw)
 		}
 	})
-	r := newRig(t, func(s *setting) { s.front.Bounds.Patience, s.front.Bounds.KeepAlive = 20*time.Millisecond, 20*time.Millisecond })
+	r := newRig(t, func(s *setting) {
+		s.front.Bounds.Patience, s.front.Bounds.KeepAlive = 20*time.Millisecond, 20*time.Millisecond
+	})
 	old, s := r.session("2025-06-18"), r.session("2025-11-25")
 	t.Run("M-037 progress comes first, in order, and makes it a stream", func(t *testing.T) {
 		for _, a := range []mcptest.Ask{call("1", "progress", `{"n":3}`, s), modern("1", "progress", `{"n":3}`)} {

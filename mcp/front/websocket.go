@@ -128,7 +128,7 @@ func (w *webSocket) write(ctx context.Context, o *outlet) {
 	for {
 		t := o.take()
 		if t.lost {
-			_ = w.c.Close(websocket.StatusTryAgainLater, "the client reads too slowly")
+			_ = w.c.CloseNow() // the client reads too slowly for a close frame, too
 			return
 		}
 		for _, e := range t.events {
