@@ -147,7 +147,7 @@ func (x *exchange) whole(a *answer) link.Failure {
 	body, err := io.ReadAll(io.LimitReader(a.Body, int64(limit)+1))
 	switch {
 	case err != nil:
-		return link.Failure{Err: x.plain(a.ctx, err)}
+		return link.Failure{Err: x.errorf("the answer broke off: %w", plain(a.ctx, err))}
 	case len(body) > limit:
 		return link.Failure{Err: &link.TooLong{Limit: limit}, Stopped: true}
 	}

@@ -116,15 +116,16 @@ func (w *wire) errorf(format string, args ...any) error {
 	return fmt.Errorf("mcp/link/httplink: %s: %w", w.server, fmt.Errorf(format, args...))
 }
 
-// plain is an error of net/http without the URL, in which a key may stand.
-func (w *wire) plain(ctx context.Context, err error) error {
-	if outer, ok := errors.AsType[*url.Error](err); ok {
-		err = outer.Err
-	}
+// plain is an error of net/http without the URL, in which a key may stand. If we have ended
+// the request ourselves, it says why.
+func plain(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
-		err = cause
+		return cause
 	}
-	return w.errorf("%w", err)
+	if outer, ok := errors.AsType[*url.Error](err); ok {
+		return outer.Err
+	}
+	return err
 }
 
 // modern reports whether the message was sent in the era without sessions.

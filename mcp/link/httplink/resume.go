@@ -2,7 +2,6 @@ package httplink
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -66,7 +65,7 @@ func (x *exchange) stream(a *answer, s sent) link.Failure {
 	err := x.follow(a, &at).deliver(x.m.ID, x.drain)
 	for attempt, vain := 0, 0; x.open.Waits(x.m.ID); attempt++ {
 		if at.id == "" || s.modern() || x.ctx.Err() != nil || vain == maxVain {
-			return link.Failure{Err: fmt.Errorf("the provider's answer broke off: %w", err)}
+			return link.Failure{Err: x.errorf("the answer broke off: %w", err)}
 		}
 		pause(x.ctx, reopen.Delay(attempt, at.retry))
 		next, sent, failed := x.resume(x.ctx, &at)

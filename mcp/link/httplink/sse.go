@@ -2,7 +2,6 @@ package httplink
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"net/url"
 
@@ -24,7 +23,7 @@ func (s *Server) dialSSE(ctx context.Context, u *url.URL, in link.Inbox) (link.L
 	str, err := c.connect()
 	if !abandon() && err == nil {
 		str.close()
-		err = c.plain(ctx, ctx.Err())
+		err = c.errorf("%w", context.Cause(ctx))
 	}
 	if err != nil {
 		c.cancel(err)
@@ -33,7 +32,7 @@ func (s *Server) dialSSE(ctx context.Context, u *url.URL, in link.Inbox) (link.L
 	}
 	c.run(func() {
 		err := str.deliver(jsonrpc.ID{}, func() {})
-		c.end(fmt.Errorf("the provider's stream of events has ended: %w", err), func() {})
+		c.end(c.errorf("the stream of events has ended: %w", err), func() {})
 	})
 	return c, nil
 }
@@ -66,7 +65,7 @@ func (c *sse) learn(str *stream) error {
 	for {
 		ev, err := str.next()
 		if err != nil {
-			return err
+			return c.errorf("the stream of events broke off before it said where to post: %w", err)
 		}
 		if ev.name != "endpoint" {
 			continue

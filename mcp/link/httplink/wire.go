@@ -140,9 +140,9 @@ func (w *wire) do(ctx context.Context, method string, u *url.URL, body []byte, h
 	}
 	resp, err := w.client.Do(req)
 	if err != nil {
-		err = w.plain(ctx, err)
+		err = plain(ctx, err)
 		cancel(nil)
-		return nil, err
+		return nil, w.errorf("%w", err)
 	}
 	return &answer{resp, ctx, cancel}, nil
 }
@@ -180,7 +180,7 @@ func (s *stream) next() (event, error) {
 			s.timer.Stop()
 		}
 		if err != nil {
-			err = s.plain(s.answer.ctx, err)
+			err = plain(s.answer.ctx, err)
 		}
 		return ev, err
 	}
