@@ -18,7 +18,7 @@ type conn struct {
 	slot     *slot
 	link     link.Link
 	provider *policy.Principal // who dialled in; nil for a provider that the broker calls
-	hello    hello             // set before the conn is handed out
+	hello    hello             // written under mu, and not any more once the conn is handed out
 	born     int64             // generation in the slot
 
 	declared  atomic.Pointer[policy.Declaration]
@@ -59,8 +59,8 @@ func (k *conn) send(ctx context.Context, m link.Outgoing, w waiter) error {
 		return link.ErrNotSent
 	}
 	k.pending[m.ID] = w
-	k.mu.Unlock()
 	m.Version = k.hello.version
+	k.mu.Unlock()
 	err := k.link.Send(ctx, m)
 	if err != nil {
 		k.take(m.ID)
@@ -71,12 +71,26 @@ func (k *conn) send(ctx context.Context, m link.Outgoing, w waiter) error {
 // notify sends a notification, or an answer to the provider. A provider that has gone
 // does not need it.
 func (k *conn) notify(m *jsonrpc.Message) {
-	_ = k.link.Send(k.slot.b.ctx, link.Outgoing{Message: m, Version: k.hello.version})
+	_ = k.link.Send(k.slot.b.ctx, link.Outgoing{Message: m, Version: k.version()})
 }
 
 // respond answers the provider, and does not keep whoever hears it waiting: a provider that
 // writes and does not read would stop both sides.
 func (k *conn) respond(m *jsonrpc.Message) { go k.notify(m) }
+
+// version is the revision that is spoken, also while it is being agreed on: a provider that has
+// dialled in may ask before that.
+func (k *conn) version() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.hello.version
+}
+
+func (k *conn) speak(h hello) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.hello = h
+}
 
 func (k *conn) take(id jsonrpc.ID) waiter {
 	k.mu.Lock()

@@ -56,14 +56,14 @@ func (k *conn) handshake(ctx context.Context) error {
 // discover asks a provider of the newest revision what it is. One that does not take the
 // revision says which it does, and is asked again.
 func (k *conn) discover(ctx context.Context) error {
-	k.hello.version = protocol.V20260728
+	k.speak(hello{version: protocol.V20260728})
 	m, err := k.askWhatItIs(ctx)
 	if version := instead(m); err != nil && version != "" {
-		k.hello.version = version
+		k.speak(hello{version: version})
 		m, err = k.askWhatItIs(ctx)
 	}
 	if err != nil {
-		k.hello = hello{}
+		k.speak(hello{})
 		return fmt.Errorf("mcp: server/discover: %w", err)
 	}
 	var r struct {
@@ -72,15 +72,16 @@ func (k *conn) discover(ctx context.Context) error {
 		Instructions      json.RawMessage `json:"instructions"`
 	}
 	if err := json.Unmarshal(m.Result, &r); err != nil || r.Capabilities == nil {
-		k.hello = hello{}
+		k.speak(hello{})
 		return errors.New("mcp: server/discover was not answered with capabilities")
 	}
-	if k.hello.version = newestModern(r.SupportedVersions); k.hello.version == "" {
-		k.hello = hello{}
+	version := newestModern(r.SupportedVersions)
+	if version == "" {
+		k.speak(hello{})
 		return errors.New("mcp: the provider supports no revision without sessions that the broker knows")
 	}
-	k.hello.capabilities, k.hello.instructions = r.Capabilities, r.Instructions
-	k.hello.info, _ = jsonrpc.Lookup(m.Result, "_meta", protocol.MetaServerInfo)
+	info, _ := jsonrpc.Lookup(m.Result, "_meta", protocol.MetaServerInfo)
+	k.speak(hello{version: version, capabilities: r.Capabilities, info: info, instructions: r.Instructions})
 	return nil
 }
 
@@ -149,7 +150,7 @@ func (k *conn) initialize(ctx context.Context) error {
 	if !protocol.Known(r.ProtocolVersion) || protocol.EraOf(r.ProtocolVersion) != protocol.Legacy {
 		return fmt.Errorf("mcp: the provider speaks protocol revision %.32q, which the broker does not know", r.ProtocolVersion)
 	}
-	k.hello = hello{version: r.ProtocolVersion, capabilities: r.Capabilities, info: r.ServerInfo, instructions: r.Instructions}
+	k.speak(hello{version: r.ProtocolVersion, capabilities: r.Capabilities, info: r.ServerInfo, instructions: r.Instructions})
 	return k.link.Send(ctx, link.Outgoing{Message: jsonrpc.NewNotification("notifications/initialized", nil), Version: k.hello.version})
 }
 
