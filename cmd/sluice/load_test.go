@@ -21,10 +21,16 @@ import (
 // and the administration listen.
 func served(t *testing.T, file string) (gate, admin string) {
 	t.Helper()
-	gate, admin = freeAddress(t), freeAddress(t)
+	return servedAt(t, "gate", file)
+}
+
+// servedAt is served, of another surface than the gate.
+func servedAt(t *testing.T, surface, file string) (at, admin string) {
+	t.Helper()
+	at, admin = freeAddress(t), freeAddress(t)
 	var out, log bytes.Buffer // a file each: nobody serialises two who write to one
 	p := &program{
-		source:  source{files: []string{file}, set: []string{"listen.gate=" + gate, "listen.admin=" + admin}},
+		source:  source{files: []string{file}, set: []string{"listen." + surface + "=" + at, "listen.admin=" + admin}},
 		streams: streams{&out, &log},
 	}
 	ctx, stop := context.WithCancel(context.Background())
@@ -41,7 +47,7 @@ func served(t *testing.T, file string) (gate, admin string) {
 	})
 	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		if text, err := ask("GET", "http://"+admin+"/actuator/health", http.Header{}); err == nil && strings.Contains(text, "UP") {
-			return "http://" + gate, "http://" + admin
+			return "http://" + at, "http://" + admin
 		}
 		if time.Now().After(deadline) {
 			t.Fatal("the program does not get ready")

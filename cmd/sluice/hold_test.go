@@ -1,0 +1,245 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice/mcp"
+	"github.com/sluicegate/sluice/mcp/audit"
+	"github.com/sluicegate/sluice/mcp/mcptest"
+)
+
+// holding is a broker with one rule that a single call saturates, for everybody and for the
+// broker's own tools, and one operator. What is cancelled is forwarded, and held all the same.
+const holding = `
+admin: {token: "file:admin-token"}
+identity: {jwt: [{issuer: "https://issuer.example", audience: sluice, jwks: %[1]s/local.jwks.json}]}
+mcp:
+  audit: {file: audit.jsonl}
+  providers: [{id: plant, secretEnv: PLANT_SECRET, allowedResources: [/plant]}]
+auth:
+  roles:
+    operator: {capabilities: [broker.providers.read, broker.limits.admin]}
+    caller: {capabilities: ["*"]}
+  assignments:
+    - {subject: "group:ops", role: operator, resource: /_system/broker}
+    - {subject: "user:alice", role: caller, resource: /plant}
+limits: {storeFile: ledger, rules: [{id: one-at-a-time, concurrency: 1, onCancel: forward-and-hold}]}
+`
+
+const adminToken = "the-token-of-an-operator"
+
+// A plant is a served broker, whose one provider has dialled in.
+type plant struct {
+	t                  *testing.T
+	dir, broker, admin string
+	provider           *mcptest.Provider
+	alice              string // her token
+}
+
+func openPlant(t *testing.T) *plant {
+	t.Helper()
+	t.Setenv("PLANT_SECRET", secretOfTests)
+	t.Setenv(tokenVariable, adminToken)
+	at, err := filepath.Abs(examples)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &plant{t: t, dir: t.TempDir(), provider: mcptest.New(mcptest.Options{Cancel: mcptest.Ignore}), alice: token(t, "ops")}
+	for name, text := range map[string]string{"sluice.yaml": fmt.Sprintf(holding, at), "admin-token": adminToken} {
+		if err := os.WriteFile(filepath.Join(p.dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.broker, p.admin = servedAt(t, "mcp", filepath.Join(p.dir, "sluice.yaml"))
+	line, err := p.provider.DialIn(t.Context(), strings.Replace(p.broker, "http:", "ws:", 1)+"/provider/plant", http.Header{"X-Provider-Token": {secretOfTests}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = line.Close() })
+	waitFor(t, func() bool { s := p.diagnosis().Slots; return len(s) == 1 && s[0].Connected })
+	return p
+}
+
+// call asks for a tool over HTTP as alice, of 2026-07-28. Ending ctx closes the stream, which
+// cancels the call.
+func (p *plant) call(ctx context.Context, slot, tool, arguments string) (*mcptest.Frame, error) {
+	body := mcptest.CallTool("1", tool, arguments, "_meta", mcptest.Meta)
+	r, err := mcptest.Ask{Body: string(body), Header: []string{"Authorization: Bearer " + p.alice}}.Modern("tools/call", tool).Send(ctx, p.broker+"/"+slot+"/mcp")
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	f, _, err := r.Answer()
+	return f, err
+}
+
+// done is call, of what must be answered.
+func (p *plant) done(slot, tool, arguments string) *mcptest.Frame {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.t.Context(), patience)
+	defer cancel()
+	f, err := p.call(ctx, slot, tool, arguments)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return f
+}
+
+// diagnosis is what the administration shows.
+func (p *plant) diagnosis() (d mcp.Diagnosis) {
+	p.t.Helper()
+	at := remote{addr: p.admin}
+	if err := at.ask(p.t.Context(), http.MethodGet, brokerPath, nil, &d); err != nil {
+		p.t.Fatal(err)
+	}
+	return d
+}
+
+// saturate leaves the rule with a call that was cancelled, of which the provider was told and
+// that it never answers. It returns the broker's id of it.
+func (p *plant) saturate() string {
+	p.t.Helper()
+	ctx, leave := context.WithCancel(p.t.Context())
+	gone := make(chan error, 1)
+	go func() {
+		_, err := p.call(ctx, "plant", "hold", `{"key":"a","secret":"`+secretOfTests+`"}`)
+		gone <- err
+	}()
+	within, cancel := context.WithTimeout(p.t.Context(), patience)
+	defer cancel()
+	work, err := p.provider.Held(within, "a")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	leave()
+	if err := <-gone; !errors.Is(err, io.ErrUnexpectedEOF) && !strings.Contains(err.Error(), "closed") {
+		p.t.Fatalf("the client got %v", err)
+	}
+	select {
+	case <-work.Cancelled():
+	case <-within.Done():
+		p.t.Fatal("the provider was not told")
+	}
+	var held []mcp.Held
+	waitFor(p.t, func() bool {
+		held = p.diagnosis().Calls.Calls
+		return len(held) == 1 && held[0].State == "abandoned"
+	})
+	if h := held[0]; h.Slot != "plant" || h.Tool != "hold" || h.Identity != "user:alice" || !slices.Equal(h.Rules, []string{"one-at-a-time"}) {
+		p.t.Errorf("C-W20 %+v is held", h)
+	}
+	for _, call := range [][2]string{{"plant", "echo"}, {mcp.BrokerSlot, "broker_info"}} {
+		if f := p.done(call[0], call[1], `{}`); f.Error == nil || !strings.Contains(string(f.Error.Data), `"concurrency-exceeded"`) {
+			p.t.Errorf("C-41 %s is not saturated: %s", call[0], f.Raw)
+		}
+	}
+	return held[0].RequestID
+}
+
+// freed wants the rule to let calls through again.
+func (p *plant) freed() {
+	p.t.Helper()
+	if f := p.done("plant", "echo", `{}`); f.Error != nil {
+		p.t.Errorf("the slot is not free: %s", f.Raw)
+	}
+	if held := p.diagnosis().Calls.Calls; len(held) != 0 {
+		p.t.Errorf("%+v is held", held)
+	}
+}
+
+// TestHoldAndRelease has a provider that never answers after a cancellation. An operator frees
+// what it holds in each way there is, while the rule lets nobody through.
+func TestHoldAndRelease(t *testing.T) {
+	p := openPlant(t)
+	var ids []string
+	t.Run("C-51 by the tool, with a token", func(t *testing.T) {
+		p.t = t
+		id := p.saturate()
+		ids = append(ids, id)
+		d := p.done(mcp.BrokerSlot, "broker_diagnose", `{"rule":"one-at-a-time"}`)
+		if !strings.Contains(string(d.Result), id) {
+			t.Errorf("the operator does not find %s in %s", id, d.Raw)
+		}
+		f := p.done(mcp.BrokerSlot, "broker_limits_release", fmt.Sprintf(`{"slot":"plant","requestId":%q}`, id))
+		if f.Error != nil || !strings.Contains(string(f.Result), `"by":"user:alice"`) {
+			t.Errorf("the tool says %s", f.Raw)
+		}
+		p.freed()
+	})
+	t.Run("by the command", func(t *testing.T) {
+		p.t = t
+		id := p.saturate()
+		ids = append(ids, id)
+		out, err := exec.Command("sluice", "release", "--addr", p.admin).CombinedOutput()
+		if err != nil || !strings.Contains(string(out), id) {
+			t.Errorf("the list has no %s: %v\n%s", id, err, out)
+		}
+		if out, err = exec.Command("sluice", "release", "--addr", p.admin, "--slot", "plant", "--request", id).CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		p.freed()
+	})
+	t.Run("C-103 C-104 the audit has who did it, and no arguments and credentials", func(t *testing.T) {
+		var by, of []string
+		text := p.audited(t, func(events []audit.Event) bool {
+			by, of = nil, nil
+			for _, e := range events {
+				if e.Action != audit.Release {
+					continue
+				}
+				if by, of = append(by, e.By), append(of, e.RequestID); !e.Allowed || e.Slot != "plant" || !slices.Equal(e.ReleasedRules, []string{"one-at-a-time"}) {
+					t.Errorf("audited %+v", e)
+				}
+			}
+			return len(by) == len(ids)
+		})
+		if !slices.Equal(by, []string{"user:alice", "admin:admin"}) || !slices.Equal(of, ids) {
+			t.Errorf("released by %v: %v; want %v", by, of, ids)
+		}
+		for _, secret := range []string{secretOfTests, adminToken, p.alice} {
+			if bytes.Contains(text, []byte(secret)) {
+				t.Errorf("the audit has %q", secret)
+			}
+		}
+	})
+}
+
+// audited reads the audit file until it has what is wanted, and returns it. The last line may
+// be about to be written.
+func (p *plant) audited(t *testing.T, wanted func([]audit.Event) bool) (text []byte) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		var err error
+		if text, err = os.ReadFile(filepath.Join(p.dir, "audit.jsonl")); err != nil {
+			t.Fatal(err)
+		}
+		var events []audit.Event
+		for line := range bytes.Lines(text) {
+			var e audit.Event
+			if bytes.HasSuffix(line, []byte("\n")) {
+				if err := json.Unmarshal(line, &e); err != nil {
+					t.Fatalf("%v in %s", err, line)
+				}
+				events = append(events, e)
+			}
+		}
+		if wanted(events) {
+			return text
+		}
+	}
+	t.Fatalf("the audit lacks it: %s", text)
+	return nil
+}
