@@ -53,7 +53,8 @@ type grant struct {
 	ReservationID string         `json:"reservationId"`
 	DecisionID    string         `json:"decisionId"`
 	Quantity      int64          `json:"quantity"`
-	ExpiresAt     int64          `json:"expiresAt"` // Unix milliseconds
+	ExpiresAt     int64          `json:"expiresAt"`   // Unix milliseconds
+	ExpiresInMs   int64          `json:"expiresInMs"` // the same, for clocks that are not in step
 	Replayed      bool           `json:"replayed"`
 	Effect        string         `json:"effect,omitempty"`
 	Obligations   map[string]any `json:"obligations,omitempty"`
@@ -137,7 +138,8 @@ func (b *Broker) take(k *conn, c *call, q *reservation, quantity int64, a *polic
 		}
 	}
 	b.note(n.event(audit.Reserve, pick(adm.Replayed(), audit.Replayed, audit.Granted), c))
-	g := grant{ReservationID: id, DecisionID: n.DecisionID, Quantity: quantity, ExpiresAt: time.Now().Add(adm.Left()).UnixMilli(), Replayed: adm.Replayed()}
+	left := adm.Left()
+	g := grant{ReservationID: id, DecisionID: n.DecisionID, Quantity: quantity, ExpiresAt: time.Now().Add(left).UnixMilli(), ExpiresInMs: left.Milliseconds(), Replayed: adm.Replayed()}
 	if a.Constraints != nil {
 		g.Effect, g.Obligations = a.Effect(), map[string]any{"constraints": a.Constraints}
 	}
