@@ -106,7 +106,15 @@ func (c *Call) complete(result map[string]any) map[string]any {
 }
 
 // cancel tells the call that its peer has cancelled it.
-func (c *Call) cancel() { c.once.cancel.Do(func() { close(c.cancelled) }) }
+func (c *Call) cancel() {
+	c.once.cancel.Do(func() {
+		close(c.cancelled)
+		c.p.mu.Lock()
+		defer c.p.mu.Unlock()
+		c.p.gone[c.args.Key] = true
+		c.p.changed()
+	})
+}
 
 // letGo tells a held call to answer.
 func (c *Call) letGo() { c.once.release.Do(func() { close(c.release) }) }

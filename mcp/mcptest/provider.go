@@ -66,6 +66,7 @@ type Provider struct {
 	now    map[string]int // calls under way, by tool
 	most   map[string]int
 	held   map[string][]*Call
+	gone   map[string]bool // keys of calls that were cancelled
 	tasks  map[string]*task
 	lines  map[*Line]bool
 	change chan struct{} // closed and made anew whenever something has changed
@@ -78,7 +79,8 @@ type Provider struct {
 // New returns a provider. It serves once one of Serve, Handler, SSE, Socket, DialIn or
 // DialMany is called.
 func New(o Options) *Provider {
-	p := &Provider{o: o, now: map[string]int{}, most: map[string]int{}, held: map[string][]*Call{}, tasks: map[string]*task{}, lines: map[*Line]bool{}, change: make(chan struct{}), closed: make(chan struct{})}
+	p := &Provider{o: o, now: map[string]int{}, most: map[string]int{}, held: map[string][]*Call{}, gone: map[string]bool{},
+		tasks: map[string]*task{}, lines: map[*Line]bool{}, change: make(chan struct{}), closed: make(chan struct{})}
 	p.tools = o.Tools
 	if o.Tools == nil {
 		for _, name := range slices.Sorted(maps.Keys(behaviours)) {
@@ -141,20 +143,37 @@ func (p *Provider) Most(tool string) int {
 
 // Held returns a call of "hold" with a key that has not been answered, and waits for one if
 // there is none. Nobody else gets it then, and it is the test's to answer.
-func (p *Provider) Held(ctx context.Context, key string) (*Call, error) {
+func (p *Provider) Held(ctx context.Context, key string) (c *Call, err error) {
+	err = p.until(ctx, func() bool {
+		list := p.held[key]
+		if len(list) == 0 {
+			return false
+		}
+		c, p.held[key] = list[0], list[1:]
+		return true
+	})
+	return c, err
+}
+
+// Cancelled waits until a call with a key has been cancelled, whatever it did then.
+func (p *Provider) Cancelled(ctx context.Context, key string) error {
+	return p.until(ctx, func() bool { return p.gone[key] })
+}
+
+// until waits for something that p.mu guards, and that changed tells of.
+func (p *Provider) until(ctx context.Context, there func() bool) error {
 	for {
 		p.mu.Lock()
-		if list := p.held[key]; len(list) > 0 {
-			p.held[key] = list[1:]
+		if there() {
 			p.mu.Unlock()
-			return list[0], nil
+			return nil
 		}
 		change := p.change
 		p.mu.Unlock()
 		select {
 		case <-change:
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return ctx.Err()
 		}
 	}
 }

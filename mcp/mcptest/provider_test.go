@@ -193,6 +193,9 @@ func cancels(t *testing.T, s side) {
 		}
 		s.send(t, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, id))
 		<-held.Cancelled()
+		if err := s.Cancelled(ctx, string(policy)); err != nil {
+			t.Error(err)
+		}
 		switch policy {
 		case mcptest.Answer:
 			if f := s.next(t); f.Error == nil || f.Error.Message != "context canceled" {
