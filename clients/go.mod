@@ -35,4 +35,7 @@ require (
 
 replace github.com/sluicegate/sluice => ..
 
-tool github.com/modelcontextprotocol/go-sdk/conformance/everything-server
+tool (
+	github.com/modelcontextprotocol/go-sdk/conformance/everything-client
+	github.com/modelcontextprotocol/go-sdk/conformance/everything-server
+)

@@ -294,7 +294,7 @@ func (i *inspected) do(t *testing.T, c command) (r reply) {
 
 // bounded ends what hangs.
 func bounded(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 2*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -314,7 +314,7 @@ func begin(t *testing.T, cmd *exec.Cmd) (io.Writer, io.Reader) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	late := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
+	late := time.AfterFunc(2*time.Minute, func() { _ = cmd.Process.Kill() })
 	t.Cleanup(func() {
 		in.Close()
 		_ = cmd.Wait() // what it did is known

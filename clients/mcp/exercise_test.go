@@ -2,6 +2,7 @@ package mcp_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -14,6 +15,13 @@ import (
 
 func TestMain(m *testing.M) {
 	mcptest.Main()
+	if sluice := os.Getenv(between); sluice != "" {
+		if err := standBetween(sluice); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	os.Exit(m.Run())
 }
 
@@ -39,14 +47,22 @@ func TestDirect(t *testing.T) {
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
-			exercise(t, k, k.connect(t, to), p)
+			c := k.connect(t, to)
+			exercise(t, k, c)
+			if k.listOnly {
+				return
+			}
+			if strings.Contains(k.name, "stdio") {
+				cancels(t, k.name, c, nil)
+			} else {
+				cancels(t, k.name, c, p)
+			}
 		})
 	}
 }
 
-// exercise has a client do everything that a provider is used for. p is nil, if the provider
-// is a process of its own.
-func exercise(t *testing.T, k kind, c client, p *mcptest.Provider) {
+// exercise has a client do everything that a provider is used for, but cancel.
+func exercise(t *testing.T, k kind, c client) {
 	list := c.do(t, command{List: true}).Tools
 	for _, name := range []string{"big", "echo", "error", "fail", "hold", "progress"} {
 		if !slices.Contains(list, name) {
@@ -78,7 +94,6 @@ func exercise(t *testing.T, k kind, c client, p *mcptest.Provider) {
 	if r.Text != "done" || !rising(r.Progress) || len(r.Progress) > 3 {
 		t.Errorf("progress: %+v", r)
 	}
-	cancels(t, k, c, p)
 }
 
 func call(t *testing.T, c client, tool, arguments string) reply {
@@ -103,33 +118,19 @@ func rising(list []float64) bool {
 }
 
 // cancels has a client cancel a call once progress has come. The provider has to be told, which is
-// asked if it is in this process.
-func cancels(t *testing.T, k kind, c client, p *mcptest.Provider) {
-	key, _ := json.Marshal(k.name)
-	held := make(chan *mcptest.Call, 1)
-	if asked := p != nil && !strings.Contains(k.name, "stdio"); asked {
-		go func() {
-			call, _ := p.Held(bounded(t), k.name) // which ends with the test
-			held <- call
-		}()
-		defer func() {
-			call := <-held
-			if call == nil {
-				t.Error("the call has not reached the provider")
-				return
-			}
-			select {
-			case <-call.Cancelled():
-			case <-bounded(t).Done():
-				t.Error("the provider was not told of the cancel")
-			}
-		}()
-	}
-	r := c.do(t, command{Call: "hold", Arguments: json.RawMessage(`{"n":2,"key":` + string(key) + `}`), CancelAfter: 2})
+// asked if it is in this process, and nil otherwise.
+func cancels(t *testing.T, key string, c client, p *mcptest.Provider) {
+	arguments, _ := json.Marshal(map[string]any{"n": 2, "key": key})
+	r := c.do(t, command{Call: "hold", Arguments: arguments, CancelAfter: 2})
 	if !r.Cancelled || r.Error == nil || !slices.Equal(r.Progress, []float64{1, 2}) {
 		t.Errorf("cancelled: %+v", r)
 	}
 	if r := call(t, c, "echo", `{}`); r.Text != "{}" {
 		t.Errorf("after a cancel: %+v", r)
+	}
+	if p != nil {
+		if err := p.Cancelled(bounded(t), key); err != nil {
+			t.Errorf("M-010 the provider was not told of the cancel: %v", err)
+		}
 	}
 }

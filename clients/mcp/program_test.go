@@ -61,12 +61,21 @@ func serve(t *testing.T, address string, cmd *exec.Cmd) *exec.Cmd {
 			t.Logf("%s:\n%s", filepath.Base(cmd.Path), said.Bytes())
 		}
 	})
+	if err := listens(address); err != nil {
+		t.Fatalf("%s: %v", cmd.Path, err)
+	}
+	return cmd
+}
+
+// listens waits until somebody listens at an address.
+func listens(address string) error {
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		if c, err := net.Dial("tcp", address); err == nil {
-			c.Close()
-			return cmd
-		} else if time.Now().After(deadline) {
-			t.Fatalf("%s does not listen: %v", cmd.Path, err)
+		c, err := net.Dial("tcp", address)
+		if err == nil {
+			return c.Close()
+		}
+		if time.Now().After(deadline) {
+			return err
 		}
 	}
 }
@@ -74,12 +83,19 @@ func serve(t *testing.T, address string, cmd *exec.Cmd) *exec.Cmd {
 // free is an address that nobody listens at.
 func free(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := unused()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return address
+}
+
+func unused() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
 }
 
 // withHeader is an HTTP client that sends headers, given as name and value in turns.
