@@ -284,6 +284,21 @@ func TestPushWhileAway(t *testing.T) {
 	})
 }
 
+// TestBacklog has more wait for a connection than may.
+func TestBacklog(t *testing.T) {
+	s := &stream{most: 10}
+	o := s.open()
+	if !s.append(make([]byte, 6)) || s.append(make([]byte, 6)) {
+		t.Error("the bound is not ten bytes")
+	}
+	if got := o.take(); !got.lost {
+		t.Error("the connection goes on:", got)
+	}
+	if s.append(nil) {
+		t.Error("taken for nobody")
+	}
+}
+
 func TestFlights(t *testing.T) {
 	f := flights{most: 2}
 	if !f.enter() || !f.enter() || f.enter() {

@@ -159,6 +159,23 @@ func TestResumption(t *testing.T) {
 			t.Error(got)
 		}
 	})
+	t.Run("what made the response a stream", func(t *testing.T) {
+		r := newRig(t, func(s *setting) { s.front.Bounds.Patience = time.Minute })
+		s := r.session("2025-11-25")
+		reply, err := call("1", "hold", `{"key":"e","n":2}`, s).Send(within(t), r.url+"/p/mcp")
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := linesOf(t, reply)
+		l.want("id: *-0|retry: 1000|data: ")
+		stream, _, _ := strings.Cut(strings.TrimPrefix(l.want("id: *-1|event: message|*"), "id: "), "-")
+		reply.Close()
+		_ = r.held("e").Text("end")
+		again := linesOf(t, r.ask("/p/mcp", mcptest.Ask{Method: "GET", Header: []string{s, "Last-Event-ID: " + stream + "-0"}}))
+		for n := range 4 {
+			again.want(fmt.Sprintf("id: %s-%d|*", stream, n))
+		}
+	})
 	t.Run("what is not kept", func(t *testing.T) {
 		for _, last := range []string{"99-1", "x", "1-x", "-1-1", "1"} {
 			if f := refused(t, r.ask("/p/mcp", mcptest.Ask{Method: "GET", Header: []string{s, "Last-Event-ID: " + last}})); f.status != 400 {

@@ -5,7 +5,10 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/sluicegate/sluice/mcp"
+	"github.com/sluicegate/sluice/mcp/link/loopback"
 	"github.com/sluicegate/sluice/mcp/mcptest"
 )
 
@@ -73,6 +76,34 @@ func TestSessions(t *testing.T) {
 		if f := refused(t, ping(s, alice)); f.status != 404 || f.code != -32001 {
 			t.Error(f)
 		}
+	})
+	t.Run("an initialize whose client leaves leaves none", func(t *testing.T) {
+		r := newRig(t, func(s *setting) {
+			s.front.Bounds.SessionsPerCaller = 1
+			s.broker.Slots = []mcp.Slot{{Name: "mute", Protocol: "legacy", ConnectTimeout: time.Minute, Dialer: &loopback.Dialer{Name: "mute", Serve: func(c *loopback.Conn) error {
+				for {
+					if _, err := c.Next(); err != nil {
+						return err
+					}
+				}
+			}}}}
+		})
+		ctx, leave := context.WithCancel(within(t))
+		gone := make(chan struct{})
+		go func() {
+			defer close(gone)
+			if reply, err := (mcptest.Ask{Body: string(initialize("2025-11-25"))}).Send(ctx, r.url+"/mute/mcp"); err == nil {
+				t.Error(reply.Status)
+			}
+		}()
+		full := func() bool {
+			reply := r.ask("/p/mcp", mcptest.Ask{Body: `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}`})
+			return reply.StatusCode == 503
+		}
+		until(t, "the session is there", full)
+		leave()
+		<-gone
+		until(t, "and has gone", func() bool { return !full() })
 	})
 	t.Run("an initialize that fails leaves none", func(t *testing.T) {
 		reply := r.ask("/p/mcp", mcptest.Ask{Body: `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}`})
