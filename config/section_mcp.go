@@ -44,7 +44,7 @@ type MCP struct {
 	Audit *MCPAudit `key:"audit"`
 	// How long calls may run on when the broker stops, in milliseconds. What is still held then
 	// stays held, and is in the books of the next start.
-	ShutdownGraceMs int64 `key:"shutdownGraceMs" default:"10000" min:"0"`
+	ShutdownGraceMs int64 `key:"shutdownGraceMs" default:"10000" min:"1"`
 	// How often a provider that dialled in is asked whether it lives, in milliseconds.
 	ProviderKeepAliveMs int64 `key:"providerKeepAliveMs" default:"20000" min:"1000"`
 }

@@ -220,8 +220,12 @@ func (s *mcpServer) Reload(c *config.Config) (undo func(), err error) {
 // Shutdown lets calls end in their time. What still holds slots then is in the books of the
 // next start.
 func (s *mcpServer) Shutdown(ctx context.Context) error {
-	within, cancel := context.WithTimeout(ctx, s.grace)
-	defer cancel()
+	within := ctx
+	if s.grace > 0 { // there is a section
+		var cancel context.CancelFunc
+		within, cancel = context.WithTimeout(ctx, s.grace)
+		defer cancel()
+	}
 	err := s.front.Close(within)
 	s.broker.Close(within)
 	err = errors.Join(err, s.dialled.Close())
