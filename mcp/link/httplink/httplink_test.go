@@ -2,6 +2,8 @@ package httplink_test
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -115,6 +117,39 @@ func TestAnswers(t *testing.T) {
 			t.Errorf("%d connections", n)
 		}
 	})
+}
+
+func TestTLS(t *testing.T) {
+	all := make(chan struct{})
+	var waiting atomic.Int64
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor != 2 {
+			t.Errorf("over %s", r.Proto)
+		}
+		if waiting.Add(1) == 300 { // more than one connection has streams for
+			close(all)
+		}
+		m := received(r)
+		<-all
+		events(w)(data(jsonrpc.NewResult(m.ID, nil)))
+	}))
+	srv.EnableHTTP2 = true
+	srv.StartTLS()
+	t.Cleanup(srv.Close)
+	roots := x509.NewCertPool()
+	roots.AddCert(srv.Certificate())
+	l, in := dial(t, &httplink.Server{URL: srv.URL, TLS: &tls.Config{RootCAs: roots}})
+	for i := range 300 {
+		send(t, l, modern, call(fmt.Sprint(i), "x"))
+	}
+	for range 300 {
+		get(t, in.messages)
+	}
+	stranger, in := dial(t, &httplink.Server{URL: srv.URL})
+	send(t, stranger, modern, call("a", "x"))
+	if f := get(t, in.lost); !f.NotRun || !strings.Contains(f.Error(), "certificate") {
+		t.Errorf("lost: %+v", f.Failure)
+	}
 }
 
 func TestHeaders(t *testing.T) {

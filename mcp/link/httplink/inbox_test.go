@@ -56,7 +56,7 @@ func get[T any](t *testing.T, from <-chan T) T {
 }
 
 // serve runs a provider until the test ends.
-func serve(t *testing.T, f http.HandlerFunc) *httptest.Server {
+func serve(t testing.TB, f http.HandlerFunc) *httptest.Server {
 	t.Helper()
 	srv := httptest.NewServer(f)
 	t.Cleanup(func() { srv.CloseClientConnections(); srv.Close() })

@@ -32,6 +32,7 @@ var (
 type wire struct {
 	server *Server
 	url    *url.URL
+	given  http.Header // the fields of the configuration
 	pool   *http.Transport
 	client *http.Client
 	open   *link.Open
@@ -47,7 +48,7 @@ type wire struct {
 }
 
 func newWire(s *Server, u *url.URL, in link.Inbox) *wire {
-	w := &wire{server: s, url: u, pool: s.transport(), open: link.NewOpen(in)}
+	w := &wire{server: s, url: u, given: link.Credentials(s.Header), pool: s.transport(), open: link.NewOpen(in)}
 	w.client = &http.Client{Transport: w.pool, CheckRedirect: redirect}
 	w.ctx, w.cancel = context.WithCancelCause(context.Background())
 	w.room = semaphore.NewWeighted(int64(orDefault(s.MaxRequests, defaultRequests)))
@@ -123,9 +124,7 @@ func (a *answer) close() {
 // the answer.
 func (w *wire) do(ctx context.Context, method string, u *url.URL, body []byte, head time.Duration, prepare func(http.Header)) (*answer, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	// It fails on a bad method or URL, and both are good.
-	req, _ := http.NewRequestWithContext(ctx, method, u.String(), nil)
-	req.Header = link.Credentials(w.server.Header)
+	req := (&http.Request{Method: method, URL: u, Host: u.Host, Header: w.given.Clone()}).WithContext(ctx)
 	req.Header.Set("Accept", eventStream)
 	if body != nil {
 		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))

@@ -18,16 +18,17 @@ import (
 const writeTime = 30 * time.Second
 
 var (
-	errSilent = errors.New("the provider does not answer pings")
-	errBinary = errors.New("the provider has sent a binary frame; messages are text")
+	errSilent = errors.New("mcp/link/socket: the provider does not answer pings")
+	errBinary = errors.New("mcp/link/socket: the provider has sent a binary frame; messages are text")
 )
 
 // A conn is one WebSocket connection.
 type conn struct {
-	ws    *websocket.Conn
-	out   *link.Outbox
-	limit int // bytes of a frame that is kept
-	pulse Pulse
+	ws       *websocket.Conn
+	out      *link.Outbox
+	limit    int // bytes of a frame that is kept
+	pulse    Pulse
+	patience time.Duration // for the writing of a frame
 
 	port port // set before live
 
@@ -55,7 +56,7 @@ func newConn(ws *websocket.Conn, maxFrame int, p Pulse) *conn {
 		maxFrame = link.MaxFrame
 	}
 	ws.SetReadLimit(-1) // a frame that is too long fails by itself, and the connection lives
-	c := &conn{ws: ws, out: link.NewOutbox(maxFrame + envelopeRoom), limit: maxFrame + envelopeRoom, pulse: p.orDefault()}
+	c := &conn{ws: ws, out: link.NewOutbox(maxFrame + envelopeRoom), limit: maxFrame + envelopeRoom, pulse: p.orDefault(), patience: writeTime}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c
 }
@@ -64,15 +65,20 @@ func newConn(ws *websocket.Conn, maxFrame int, p Pulse) *conn {
 func (c *conn) live() error {
 	var moving sync.WaitGroup
 	moving.Go(func() {
-		if err := c.out.Run(c.write); err != nil {
+		if err := c.out.Run(c.write); err != nil && c.reason() == nil { // a polite end goes on
 			c.fail(err)
 		}
 	})
 	moving.Go(c.beat)
-	c.fail(c.read())
+	told, err := c.read()
+	if told {
+		c.end(err)
+	}
 	c.cancel()
+	_ = c.ws.CloseNow()
 	c.out.Close()
 	moving.Wait()
+	c.end(err) // who writes or asks may know better why it broke off
 	return c.reason()
 }
 
@@ -108,12 +114,17 @@ func (c *conn) write(frame []byte) (left bool, err error) {
 	if why := c.reason(); why != nil {
 		return false, why
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), writeTime)
+	ctx, cancel := context.WithTimeout(context.Background(), c.patience)
 	defer cancel()
-	if err := c.ws.Write(ctx, websocket.MessageText, frame); err != nil {
-		return true, fmt.Errorf("mcp/link/socket: the provider does not take what is sent: %w", err)
+	err = c.ws.Write(ctx, websocket.MessageText, frame)
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		err = fmt.Errorf("mcp/link/socket: the provider does not take what is sent: %w", ctx.Err())
+	default:
+		err = fmt.Errorf("mcp/link/socket: the connection broke off: %w", err)
 	}
-	return true, nil
+	return true, err
 }
 
 // beat asks again and again whether the other end is there.
@@ -128,31 +139,35 @@ func (c *conn) beat() {
 		}
 		ctx, cancel := context.WithTimeout(c.ctx, c.pulse.Within)
 		err := c.ws.Ping(ctx)
+		late := errors.Is(ctx.Err(), context.DeadlineExceeded)
 		cancel()
+		if err != nil && late {
+			c.fail(errSilent)
+		}
 		if err != nil {
-			c.fail(fmt.Errorf("mcp/link/socket: %w", errSilent))
 			return
 		}
 	}
 }
 
-// read hands on frames until the connection ends, and returns why.
-func (c *conn) read() error {
+// read hands on frames until the connection ends. It returns why it did, and whether that is
+// known better than by whoever was writing.
+func (c *conn) read() (bool, error) {
 	for {
 		kind, r, err := c.ws.Reader(c.ctx)
 		if err == nil && kind == websocket.MessageBinary {
-			c.end(fmt.Errorf("mcp/link/socket: %w", errBinary))
+			c.end(errBinary)
 			_ = c.ws.Close(websocket.StatusUnsupportedData, "messages are text")
-			return errBinary
+			return true, errBinary
 		}
 		if err == nil {
 			err = c.take(r)
 		}
 		switch code := websocket.CloseStatus(err); {
 		case code != -1:
-			return fmt.Errorf("mcp/link/socket: the provider has closed the connection (%d)", code)
+			return true, fmt.Errorf("mcp/link/socket: the provider has closed the connection (%d)", code)
 		case err != nil:
-			return fmt.Errorf("mcp/link/socket: the connection broke off: %w", err)
+			return false, fmt.Errorf("mcp/link/socket: the connection broke off: %w", err)
 		}
 	}
 }

@@ -55,7 +55,7 @@ func get[T any](t *testing.T, from <-chan T) T {
 }
 
 // provide runs a provider that is dialled, until the test ends.
-func provide(t *testing.T, f func(ctx context.Context, c *websocket.Conn)) string {
+func provide(t testing.TB, f func(ctx context.Context, c *websocket.Conn)) string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
