@@ -26,7 +26,7 @@ type Call struct {
 	modern    bool
 	cancelled chan struct{}
 	release   chan struct{}
-	once      struct{ cancel, release, end sync.Once }
+	once      struct{ cancel, release, work, end sync.Once }
 	done      chan struct{}
 }
 
@@ -46,6 +46,7 @@ func (c *Call) Cancelled() <-chan struct{} { return c.cancelled }
 // Result answers the call with any value and ends it.
 func (c *Call) Result(v any) error {
 	defer c.end()
+	c.worked()
 	return c.out.Send(c.result(v))
 }
 
@@ -55,6 +56,7 @@ func (c *Call) Text(text string) error { return c.Result(c.text(text)) }
 // Fail answers the call with an error and ends it.
 func (c *Call) Fail(e *Error) error {
 	defer c.end()
+	c.worked()
 	return c.out.Send(message{ID: c.ID, Error: e}.frame())
 }
 
@@ -119,13 +121,21 @@ func (c *Call) cancel() {
 // letGo tells a held call to answer.
 func (c *Call) letGo() { c.once.release.Do(func() { close(c.release) }) }
 
-// end notes that nothing happens any more.
-func (c *Call) end() {
-	c.once.end.Do(func() {
+// worked notes that the work is done. Before the answer leaves: whoever gets it may let the
+// next call begin before this one hears that it was sent.
+func (c *Call) worked() {
+	c.once.work.Do(func() {
 		c.p.mu.Lock()
+		defer c.p.mu.Unlock()
 		c.p.now[c.Tool]--
 		c.p.changed()
-		c.p.mu.Unlock()
+	})
+}
+
+// end notes that nothing happens any more.
+func (c *Call) end() {
+	c.worked()
+	c.once.end.Do(func() {
 		c.line.forget(c)
 		close(c.done)
 	})
