@@ -190,11 +190,11 @@ func TestLabels(t *testing.T) {
 		{`user:"<img src=x onerror=alert(1)>`, `user:"<img src=x onerror=alert(1)>`, `user:"<…`},
 	} {
 		var a Admin
-		if got := a.label(c.identity); got != c.plain {
+		if got := a.Label(c.identity); got != c.plain {
 			t.Errorf("%q is shown as %q, want %q", c.identity, got, c.plain)
 		}
 		a.opts.Mask = true
-		if got := a.label(c.identity); got != c.masked {
+		if got := a.Label(c.identity); got != c.masked {
 			t.Errorf("%q is masked as %q, want %q", c.identity, got, c.masked)
 		}
 	}

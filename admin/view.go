@@ -124,7 +124,7 @@ type talkerView struct {
 func (a *Admin) viewTalkers(k int) []talkerView {
 	views := []talkerView{}
 	for _, t := range a.talkers.Top(k) {
-		v := talkerView{Label: a.label(t.Name), Rate: round(t.Rate), Refused: round(t.Refused), Rule: t.Rule}
+		v := talkerView{Label: a.Label(t.Name), Rate: round(t.Rate), Refused: round(t.Refused), Rule: t.Rule}
 		if !t.Truncated && !a.opts.Mask {
 			v.Key = t.Name
 		}
@@ -159,7 +159,7 @@ func (a *Admin) viewRecent(since uint64) []recentView {
 func (a *Admin) viewEntry(e recent.Entry) recentView {
 	return recentView{
 		Seq: e.Seq, Time: e.Time.UTC(), Outcome: e.Outcome, Reason: e.Reason, Rule: e.Rule,
-		Subject: a.label(e.Subject), Kind: e.Kind, Method: printable(e.Method), Route: e.Route,
+		Subject: a.Label(e.Subject), Kind: e.Kind, Method: printable(e.Method), Route: e.Route,
 		RetryAfter: e.RetryAfter.Milliseconds(), Waited: e.Waited.Milliseconds(),
 	}
 }
@@ -194,9 +194,9 @@ func (a *Admin) viewState() stateView {
 	return v
 }
 
-// label returns an identity as the page shows it: digests short, other text with nothing
+// Label returns an identity as the page shows it: digests short, other text with nothing
 // that a screen would not show, and cut down further if Mask is set.
-func (a *Admin) label(identity string) string {
+func (a *Admin) Label(identity string) string {
 	kind, value, ok := strings.Cut(identity, ":")
 	if !ok {
 		kind, value = "", identity

@@ -3,13 +3,11 @@ package mcp
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/mcp/audit"
 	"github.com/sluicegate/sluice/mcp/jsonrpc"
 )
@@ -228,7 +226,7 @@ func (o *owners) of(sl *slot, id string) (string, bool) {
 	return identity, ok
 }
 
-// recent are the latest events that an operator asks about.
+// recent are the latest events of a kind that an operator asks about.
 type recent struct {
 	mu   sync.Mutex
 	ring []audit.Event
@@ -253,89 +251,4 @@ func (r *recent) list() []audit.Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return append(slices.Clone(r.ring[r.next:]), r.ring[:r.next]...)
-}
-
-// Held is a call that holds slots, or that is under way.
-type Held struct {
-	Slot       string        `json:"slot"`
-	RequestID  string        `json:"requestId"`
-	Capability string        `json:"capability,omitempty"`
-	Tool       string        `json:"tool,omitempty"`
-	Identity   string        `json:"identity,omitempty"`
-	Rules      []string      `json:"rules,omitempty"` // whose slots it holds
-	Age        time.Duration `json:"-"`
-	AgeMs      int64         `json:"ageMs"`
-	// State is "running", "awaiting-input", "task", "abandoned" (its client has been
-	// answered, and the provider may still work) or "earlier" (of a process that has ended).
-	State string `json:"state"`
-}
-
-// Held lists the calls that are under way or hold slots, oldest first. It asks the ledger
-// for those of processes that have ended.
-func (b *Broker) Held(ctx context.Context) ([]Held, error) {
-	var list []Held
-	seen := map[string]bool{}
-	for _, c := range b.calls.all() {
-		if h, ok := c.held(); ok {
-			list = append(list, h)
-		}
-		seen[c.name] = true
-	}
-	for r, err := range b.ctl.Records(ctx) {
-		if err != nil {
-			return list, err
-		}
-		var n note
-		if json.Unmarshal(r.Note, &n) != nil || n.RequestID == "" || seen[n.RequestID] || r.Slots == 0 {
-			continue
-		}
-		list = append(list, Held{Slot: n.Slot, RequestID: n.RequestID, Capability: n.Capability, Tool: n.Tool, Identity: n.Identity,
-			Rules: baseRules(r.Rules), Age: r.Age, AgeMs: r.Age.Milliseconds(), State: "earlier"})
-	}
-	slices.SortStableFunc(list, func(x, y Held) int { return cmp.Compare(y.Age, x.Age) })
-	return list, nil
-}
-
-func (c *call) held() (Held, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	rules := baseRules(c.admission.Holds())
-	if c.answered && c.admitted && len(rules) == 0 {
-		c.release() // its rules have given the slots back by themselves
-	}
-	if c.ended || c.listening {
-		return Held{}, false
-	}
-	age := time.Since(c.start)
-	h := Held{Slot: c.slot.name, RequestID: c.name, Capability: c.who.Capability, Tool: c.tool.nameOr(""), Identity: c.caller.Identity(),
-		Rules: rules, Age: age, AgeMs: age.Milliseconds(), State: "running"}
-	switch {
-	case c.task != "":
-		h.State = "task"
-	case c.parked:
-		h.State = "awaiting-input"
-	case c.answered:
-		h.State = "abandoned"
-	}
-	return h, true
-}
-
-// Release is an operator's word that the work of a call has stopped: its slots come back,
-// and nothing else. It reports false if no such call holds anything. By names the operator
-// in the audit.
-func (b *Broker) Release(ctx context.Context, slot, request, by string) (bool, error) {
-	if c := b.calls.get(request); c != nil {
-		return c.slot.name == slot && c.freed(by), nil
-	}
-	adm, err := b.ctl.Resume(ctx, callID(slot, request))
-	if err == sluice.ErrUnknown {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	rules := baseRules(adm.Holds())
-	adm.Release()
-	b.note(audit.Event{Action: audit.Release, Outcome: audit.Released, Allowed: true, Slot: slot, RequestID: request, By: by, ReleasedRules: rules})
-	return true, nil
 }

@@ -150,7 +150,8 @@ type Broker struct {
 	declarations policy.Declarations
 	secret       []byte
 	cache        *cache.Cache
-	recent       recent
+	recent       recent // events
+	refusals     recent // those of calls that were not let through, which many others would wash away
 }
 
 // New makes a broker and starts to connect its providers. Closing it does not close ctl.
@@ -351,6 +352,10 @@ func (sl *slot) end() {
 func (b *Broker) note(e audit.Event) {
 	e.Time = time.Now()
 	b.recent.add(&e)
+	switch e.Outcome {
+	case audit.Denied, audit.Invalid, audit.Refused, audit.Dropped:
+		b.refusals.add(&e)
+	}
 	if b.audit != nil {
 		b.audit(e)
 	}

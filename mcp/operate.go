@@ -18,6 +18,7 @@ const callArguments = `{"type":"object","properties":{"slot":{"type":"string"},"
 const declarationArguments = `{"type":"object","properties":{"provider":{"type":"string"},"slot":{"type":"string"}},"required":["provider","slot"],"additionalProperties":false}`
 
 const pageArguments = `{"type":"object","properties":{"slot":{"type":"string"},"capability":{"type":"string"},"rule":{"type":"string"},"identity":{"type":"string"},` +
+	`"state":{"enum":["running","awaiting-input","task","abandoned","earlier"]},` +
 	`"offset":{"type":"integer","minimum":0},"limit":{"type":"integer","minimum":1,"maximum":500}},"additionalProperties":false}`
 
 // ownTools are the broker's own tools.
@@ -28,7 +29,7 @@ func (b *Broker) ownTools() []ownTool {
 		{tool: describe("provider_status", "One provider in detail: why it is not connected, which tools it has, what is wrong with them.", slotArgument, true), run: b.providerTool},
 		{tool: describe("broker_guide", "How to use this broker: slots, names of tools, what a refusal means and what to do about it.", noArguments, true), run: b.guideTool},
 		{tool: describe("broker_diagnose", "What is wrong now, what shows it, and what to do: providers, limits, calls that hold slots. "+
-			"With slot, capability, rule or identity only the calls that match are listed; offset and limit page through them.", pageArguments, true),
+			"With slot, capability, rule, identity or state only the calls that match are listed; offset and limit page through them.", pageArguments, true),
 			recovers: true, run: b.diagnoseTool},
 		{tool: describe("broker_limits_release", "Free the slots of a call whose work has stopped. Check first that it has: no quota comes back, "+
 			"and work that still runs is no longer counted.", callArguments, false),

@@ -32,8 +32,9 @@ type mcpServer struct {
 	knocks  *knock.Door
 	log     *slog.Logger
 	metrics *metrics.Metrics
-	dialled *socket.Door // where providers dial in
-	dialIn  atomic.Bool  // whether they may
+	label   func(identity string) string // how the administration shows a caller
+	dialled *socket.Door                 // where providers dial in
+	dialIn  atomic.Bool                  // whether they may
 	now     atomic.Pointer[mcp.Options]
 	door    atomic.Pointer[door]
 	old     *door // until the next reload, which may be taken back
@@ -42,7 +43,7 @@ type mcpServer struct {
 }
 
 func openMCP(p *program, c *config.Config) (server, error) {
-	s := &mcpServer{log: p.log, metrics: p.admin.Metrics(), knocks: knock.New(p.controller)}
+	s := &mcpServer{log: p.log, metrics: p.admin.Metrics(), label: p.admin.Label, knocks: knock.New(p.controller)}
 	p.broker = s
 	o, err := brokerOptions(c, p.log)
 	if err != nil {
@@ -110,20 +111,6 @@ func (s *mcpServer) writeTo(c *config.Config) (func(audit.Event), error) {
 	return j.Write, nil
 }
 
-// state is what the metrics show of the broker.
-func (s *mcpServer) state() (now metrics.BrokerState) {
-	for _, p := range s.broker.Providers() {
-		now.Providers++
-		if p.Connected {
-			now.Connected++
-		}
-	}
-	if s.journal != nil {
-		now.Lost = s.journal.Lost()
-	}
-	return now
-}
-
 func (s *mcpServer) logEvent(e audit.Event) {
 	if !s.log.Enabled(context.Background(), slog.LevelDebug) {
 		return
@@ -141,27 +128,6 @@ func (s *mcpServer) take(c *config.Config, o *mcp.Options, d *door) (before *doo
 	s.dialIn.Store(m != nil && (len(m.Providers) > 0 || !m.ProviderSecret.IsZero() || m.AnonymousProviders))
 	s.now.Store(o)
 	return s.door.Swap(d)
-}
-
-// brokerPath is where the administration shows the broker.
-const brokerPath = "/actuator/mcp"
-
-// mostCalls is how many calls it lists, the oldest first.
-const mostCalls = 1000
-
-// diagnosis shows how the broker is, and what holds what.
-func (s *mcpServer) diagnosis(w http.ResponseWriter, r *http.Request) {
-	d := s.broker.Diagnose(r.Context())
-	held, err := s.broker.Held(r.Context()) // what it knows, even if the ledger does not answer
-	if s.journal != nil && s.journal.Lost() > 0 {
-		d.Notes = append(d.Notes, fmt.Sprintf("%d events are missing in the audit: they came faster than the disk takes them, or it refused.", s.journal.Lost()))
-	}
-	d.Calls = &mcp.CallPage{Total: len(held), Calls: held[:min(len(held), mostCalls)]}
-	if err != nil {
-		d.Notes = append(d.Notes, "The ledger does not answer: calls of processes that have ended are missing.")
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_ = writeJSON(w, d) // whoever asked has gone if it fails
 }
 
 // policy is the one in force.

@@ -58,16 +58,20 @@ Without flags it lists the calls that hold slots, those of processes that have e
 
 // listHeld prints the calls that hold slots, oldest first.
 func listHeld(ctx context.Context, s streams, at *remote) error {
-	var d mcp.Diagnosis
-	if err := at.ask(ctx, http.MethodGet, brokerPath, nil, &d); err != nil {
-		return err
-	}
 	var t table
 	t.row("SLOT", "REQUEST", "TOOL", "CALLER", "RULES", "STATE", "FOR")
-	for i := range d.Calls.Calls {
-		c := &d.Calls.Calls[i]
-		if len(c.Rules) > 0 {
-			t.row(c.Slot, c.RequestID, c.Tool, c.Identity, strings.Join(c.Rules, " and "), c.State, milliseconds(c.AgeMs).Round(time.Second).String())
+	const page = 500
+	for from, total := 0, 1; from < total; from += page {
+		var d mcp.Diagnosis
+		if err := at.ask(ctx, http.MethodGet, fmt.Sprintf("%s?offset=%d&limit=%d", brokerPath, from, page), nil, &d); err != nil {
+			return err
+		}
+		total = d.Calls.Total
+		for i := range d.Calls.Calls {
+			c := &d.Calls.Calls[i]
+			if len(c.Rules) > 0 {
+				t.row(c.Slot, c.RequestID, c.Tool, c.Identity, strings.Join(c.Rules, " and "), string(c.State), milliseconds(c.AgeMs).Round(time.Second).String())
+			}
 		}
 	}
 	if len(t) == 1 {
