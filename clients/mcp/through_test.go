@@ -56,6 +56,7 @@ func TestProviders(t *testing.T) {
 	t.Cleanup(func() { p.Close(); legacy.Close(); s.CloseClientConnections(); s.Close() })
 	b := startBroker(t, "  providers: [{id: plant, secretEnv: PLANT_SECRET}]\n",
 		child(t, "stdio", mcptest.Options{}),
+		fmt.Sprintf("{slot: typescript, command: [%q, %q]}", node(t), absolute(t, nodeFile("mcp-server.mjs"))),
 		fmt.Sprintf("{slot: modern, url: %q, protocol: modern}", s.URL+"/mcp"),
 		fmt.Sprintf("{slot: legacy, url: %q}", s.URL+"/legacy"),
 		fmt.Sprintf("{slot: json, url: %q}", s.URL+"/json"),
@@ -68,7 +69,7 @@ func TestProviders(t *testing.T) {
 	if _, err := mcptest.DialMany(bounded(t), "ws://"+b.address+"/providers", secret, map[string]*mcptest.Provider{"one": p, "other": p}); err != nil {
 		t.Fatal(err)
 	}
-	for _, slot := range []string{"stdio", "modern", "legacy", "json", "sse", "socket", "dialled", "one", "other"} {
+	for _, slot := range []string{"stdio", "typescript", "modern", "legacy", "json", "sse", "socket", "dialled", "one", "other"} {
 		b.await(t, slot)
 		for _, k := range kinds {
 			if !strings.HasPrefix(k.name, "go-sdk over HTTP") {
@@ -86,20 +87,23 @@ func TestProviders(t *testing.T) {
 	}
 }
 
-// reference servers in JavaScript, as slots.
+func absolute(t *testing.T, path string) string {
+	t.Helper()
+	path, err := filepath.Abs(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// everythingAndFiles are the slots of the reference servers in JavaScript, and the folder that
+// one of them serves.
 func everythingAndFiles(t *testing.T) (slots []string, dir string) {
 	t.Helper()
-	absolute := func(name string) string {
-		path, err := filepath.Abs(nodeFile("node_modules/.bin/" + name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
 	dir = t.TempDir()
 	return []string{
-		fmt.Sprintf("{slot: everything, command: [%q, %q, stdio]}", node(t), absolute("mcp-server-everything")),
-		fmt.Sprintf("{slot: files, command: [%q, %q, %q]}", node(t), absolute("mcp-server-filesystem"), dir),
+		fmt.Sprintf("{slot: everything, command: [%q, %q, stdio]}", node(t), absolute(t, nodeFile("node_modules/.bin/mcp-server-everything"))),
+		fmt.Sprintf("{slot: files, command: [%q, %q, %q]}", node(t), absolute(t, nodeFile("node_modules/.bin/mcp-server-filesystem")), dir),
 	}, dir
 }
 
