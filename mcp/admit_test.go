@@ -337,7 +337,7 @@ func TestBuiltinAdmission(t *testing.T) {
 		r := newRig(t, []sluice.Rule{slots("one", 1, sluice.Hold)}, func(o *mcp.Options) { o.Policy, o.Limits, o.Order = p, true, []string{"one"} })
 		c := r.client("p", "2025-06-18", op)
 		x := c.call("silent", `{}`)
-		for len(r.heldNow()) == 0 {
+		for r.provider.Count("silent") == 0 {
 		}
 		b := r.client(mcp.BrokerSlot, "2025-06-18", op)
 		if got := b.call("broker_info", `{}`).refused(-32029); got.RuleID != "one" {

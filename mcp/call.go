@@ -33,7 +33,7 @@ type call struct {
 	caller  *policy.Caller
 	params  http.Header // that repeat arguments; nil where there are none
 	x       Exchange
-	id      jsonrpc.ID // the broker's own: the request's id at the provider, its progress token, its name in the ledger
+	id      jsonrpc.ID // the broker's own, and its name in the ledger
 	name    string     // the same as text
 	request *jsonrpc.Message
 	version string          // the revision that the client speaks
@@ -46,9 +46,11 @@ type call struct {
 	mu        sync.Mutex
 	admission sluice.Admission
 	admitted  bool
-	conn      *conn // where it was sent
+	conn      *conn      // where it was sent
+	upstream  jsonrpc.ID // its id there, and its progress token: at first the broker's own
 	sent      bool
 	resent    bool
+	rounds    int // how often the provider has asked for input
 	answered  bool
 	ended     bool
 	why       audit.Outcome // how the client's side has ended
@@ -89,7 +91,8 @@ func (c *call) answer(m *jsonrpc.Message, status int, why audit.Outcome) bool {
 }
 
 // release ends the work's side, once: the slots come back, and the call is no longer
-// known. The caller holds c.mu.
+// known. It comes before the answer, or the client's next call could be refused for want
+// of them. The caller holds c.mu.
 func (c *call) release() bool {
 	if c.ended {
 		return false
@@ -104,10 +107,10 @@ func (c *call) release() bool {
 func (c *call) result(result any, why audit.Outcome) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.release()
 	if c.answer(c.dress(jsonrpc.NewResult(c.request.ID, result)), okStatus, why) {
 		c.note(audit.Event{Action: audit.Complete, Outcome: why, Allowed: true})
 	}
-	c.release()
 }
 
 // fail answers with an error of the broker's, for a call that nobody works on.
@@ -119,10 +122,10 @@ func (c *call) fail(what protocol.Situation, why audit.Outcome, message string, 
 func (c *call) failWith(what protocol.Situation, e audit.Event, message string, data any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.release()
 	if c.refuse(what, e.Outcome, message, data) {
 		c.note(e)
 	}
-	c.release()
 }
 
 // failCode is fail for a request that is none, in any era.
@@ -149,13 +152,12 @@ func (c *call) refuse(what protocol.Situation, why audit.Outcome, message string
 }
 
 // reply is the provider's answer: the work has ended, unless it names a task that goes on
-// or asks for more input. Slots come back before the client hears of it, or its next call
-// could be refused for want of them.
+// or asks for more input.
 func (c *call) reply(m *jsonrpc.Message) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	late := c.answered
-	if !late && c.parks(m) {
+	if !late && !c.slot.tooLarge(m) && (c.parks(m) || c.inquires(m)) {
 		return
 	}
 	goesOn := c.b.tasks.watch(c, m)
@@ -189,7 +191,7 @@ func (c *call) lost(f link.Failure) {
 		return
 	}
 	defer c.mu.Unlock()
-	c.refuse(protocol.Unavailable, audit.Failed, c.slot.lostText(f), lostReason(f))
+	defer c.refuse(protocol.Unavailable, audit.Failed, c.slot.lostText(f), lostReason(f))
 	switch {
 	case f.NotRun:
 		if c.release() {
@@ -212,8 +214,8 @@ func (c *call) expire() {
 		return
 	}
 	limit := c.timeout().Milliseconds()
+	c.stop(audit.Timeout, audit.TimedOut)
 	c.refuse(protocol.Unavailable, audit.TimedOut, c.slot.lateText(limit), reason{Reason: "provider-timeout"})
-	c.abandon(audit.Timeout)
 }
 
 // cancel is the client's wish to hear no more of it: no answer, and the slots as at a
@@ -221,29 +223,36 @@ func (c *call) expire() {
 func (c *call) cancel() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.answer(nil, acceptedStatus, audit.Cancelled) {
+	if c.answered {
 		return
 	}
-	if !c.sent {
-		if c.release() {
-			c.note(audit.Event{Action: audit.Cancel, Outcome: audit.Cancelled})
-		}
+	c.stop(audit.Cancel, audit.Cancelled)
+	c.answer(nil, acceptedStatus, audit.Cancelled)
+}
+
+// stop ends the work of a call that nobody waits for. What the provider does not work on
+// needs nobody's word. The caller holds c.mu.
+func (c *call) stop(action audit.Action, why audit.Outcome) {
+	if c.sent {
+		c.abandon(action, why)
 		return
 	}
-	c.abandon(audit.Cancel)
+	if c.release() {
+		c.note(audit.Event{Action: action, Outcome: why})
+	}
 }
 
 // abandon lets the rules decide about the slots of a call that nobody waits for. The
 // provider is told only if none is held: one that obeys never answers, and the answer is
 // what would free them. The caller holds c.mu.
-func (c *call) abandon(action audit.Action) {
+func (c *call) abandon(action audit.Action, why audit.Outcome) {
 	before := c.admission.Holds()
 	c.admission.Abandon()
 	after := c.admission.Holds()
 	if len(after) == 0 || c.b.settings().forwardsCancel(after) {
-		c.conn.link.Cancel(c.id, string(action))
+		c.conn.link.Cancel(c.upstream, string(action))
 	}
-	c.note(audit.Event{Action: action, Outcome: c.why, ReleasedRules: baseRules(slices.DeleteFunc(before, func(rule string) bool { return slices.Contains(after, rule) }))})
+	c.note(audit.Event{Action: action, Outcome: why, ReleasedRules: baseRules(slices.DeleteFunc(before, func(rule string) bool { return slices.Contains(after, rule) }))})
 	if len(after) == 0 && c.admitted {
 		c.release()
 	}
@@ -259,7 +268,7 @@ func (c *call) freed(by string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	released := baseRules(c.admission.Holds())
-	c.refuse(protocol.Unavailable, audit.Released, "An operator has released this call; its outcome is unknown", reason{Reason: "released"})
+	defer c.refuse(protocol.Unavailable, audit.Released, "An operator has released this call; its outcome is unknown", reason{Reason: "released"})
 	if c.release() {
 		c.note(audit.Event{Action: audit.Release, Outcome: audit.Released, Allowed: true, By: by, ReleasedRules: released})
 		return true

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/sluicegate/sluice/mcp/jsonrpc"
 	"github.com/sluicegate/sluice/mcp/link"
@@ -68,10 +69,15 @@ func (k *conn) send(ctx context.Context, m link.Outgoing, w waiter) error {
 	return err
 }
 
+// notifyTime is how long a message that has no answer may wait for room.
+const notifyTime = time.Second
+
 // notify sends a notification, or an answer to the provider. A provider that has gone
-// does not need it.
+// does not need it, and one that reads nothing does without it.
 func (k *conn) notify(m *jsonrpc.Message) {
-	_ = k.link.Send(k.slot.b.ctx, link.Outgoing{Message: m, Version: k.version()})
+	ctx, cancel := context.WithTimeout(k.slot.b.ctx, notifyTime)
+	defer cancel()
+	_ = k.link.Send(ctx, link.Outgoing{Message: m, Version: k.version()})
 }
 
 // respond answers the provider, and does not keep whoever hears it waiting: a provider that

@@ -42,6 +42,9 @@ func (c *call) dispatch(k *conn) {
 		return
 	}
 	c.conn, c.sent = k, true
+	if c.upstream.IsZero() {
+		c.upstream = c.id
+	}
 	if c.timer == nil {
 		c.arm()
 	}
@@ -71,9 +74,9 @@ func (b *Broker) resend(c *call) {
 // broker's, and without what was said to the broker alone. The caller holds c.mu.
 func (c *call) outbound(k *conn) link.Outgoing {
 	m := protocol.Strip(c.request)
-	edits := []jsonrpc.Edit{jsonrpc.SetID(c.id)}
+	edits := []jsonrpc.Edit{jsonrpc.SetID(c.upstream)}
 	if c.token != nil {
-		edits = append(edits, jsonrpc.Set(c.id.Raw(), "params", "_meta", protocol.MetaProgress))
+		edits = append(edits, jsonrpc.Set(c.upstream.Raw(), "params", "_meta", protocol.MetaProgress))
 	}
 	if protocol.EraOf(k.hello.version) == protocol.Modern {
 		edits = append(edits, c.introduce(k)...)
@@ -85,7 +88,7 @@ func (c *call) outbound(k *conn) link.Outgoing {
 }
 
 // introduce says on a request of the revision without sessions who asks and what it can
-// do. A client of an older revision could answer no question of the provider's that way.
+// do. What a client of an older revision can be asked, the broker asks it; see input.go.
 func (c *call) introduce(k *conn) []jsonrpc.Edit {
 	version, _ := json.Marshal(k.hello.version)
 	capabilities, info := json.RawMessage(`{}`), c.b.infoJSON
@@ -98,6 +101,8 @@ func (c *call) introduce(k *conn) []jsonrpc.Edit {
 		if level, ok := c.request.Param("_meta", protocol.MetaLogLevel); ok {
 			edits = append(edits, jsonrpc.Set(level, "params", "_meta", protocol.MetaLogLevel))
 		}
+	} else {
+		capabilities = c.session.answers()
 	}
 	return append(edits,
 		jsonrpc.Set(version, "params", "_meta", protocol.MetaVersion),

@@ -5,15 +5,35 @@ import (
 	"strings"
 
 	"github.com/sluicegate/sluice/mcp/jsonrpc"
+	"github.com/sluicegate/sluice/mcp/protocol"
 )
 
-// A relayed is a question of a provider's on its way to a client: for a model's words, for
-// the user's, for the client's roots. The time in which the client thinks is the call's,
-// and the call holds its slots meanwhile.
+// A relayed is a question on its way to a client: for a model's words, for the user's, for
+// the client's roots. The time in which the client thinks is the call's, and the call holds
+// its slots meanwhile.
 type relayed struct {
+	call  *call
+	from  asker
+	token json.RawMessage // of whoever asks, for progress; nil if it wants none
+}
+
+// An asker wants a client's answer. Its methods do not wait, and take no lock of a call's.
+type asker interface {
+	answered(m *jsonrpc.Message)
+	refused(why string)
+	progress(m *jsonrpc.Message)
+}
+
+// A providerAsker is a provider that has asked by a request of its own.
+type providerAsker struct {
 	conn *conn
 	id   jsonrpc.ID // the provider's
-	call *call
+}
+
+func (a providerAsker) answered(m *jsonrpc.Message) { a.conn.respond(m.Edit(jsonrpc.SetID(a.id))) }
+func (a providerAsker) progress(m *jsonrpc.Message) { a.conn.notify(m) }
+func (a providerAsker) refused(why string) {
+	a.conn.refuse(a.id, jsonrpc.InternalError, "No answer: "+why)
 }
 
 // questions are what may be relayed, and the capability that a client must have declared.
@@ -52,24 +72,64 @@ func (k *conn) relay(m *jsonrpc.Message, of jsonrpc.ID) {
 		k.refuse(m.ID, jsonrpc.MethodNotFound, "The broker cannot tell which of several calls the question is about, or none is under way")
 		return
 	}
-	s := c.session
-	if !s.can(questions[m.Method]) {
-		k.refuse(m.ID, jsonrpc.MethodNotFound, "The client has not declared the capability "+questions[m.Method])
-		return
+	if problem := c.put(m, providerAsker{k, m.ID}); problem != "" {
+		k.refuse(m.ID, jsonrpc.MethodNotFound, problem)
 	}
-	id := k.slot.b.nextID()
+}
+
+// put asks the call's client a question. It returns why that cannot be done, or nothing.
+func (c *call) put(m *jsonrpc.Message, from asker) (problem string) {
+	s := c.session
+	if !s.takes(m) {
+		return "The client has not declared the capability that " + m.Method + " needs"
+	}
+	id := c.b.nextID()
+	edits := []jsonrpc.Edit{jsonrpc.SetID(id)}
+	token, wants := m.Param("_meta", protocol.MetaProgress)
+	if wants {
+		edits = append(edits, jsonrpc.Set(id.Raw(), "params", "_meta", protocol.MetaProgress))
+	}
 	s.mu.Lock()
 	if s.closed || len(s.questions) >= maxQuestions {
 		s.mu.Unlock()
-		k.refuse(m.ID, jsonrpc.MethodNotFound, "The client cannot be asked")
-		return
+		return "The client cannot be asked"
 	}
-	s.questions[id] = &relayed{k, m.ID, c}
+	s.questions[id] = &relayed{c, from, token}
 	s.mu.Unlock()
-	if !c.tell(m.Edit(jsonrpc.SetID(id))) {
-		s.answerFor(id)
-		k.refuse(m.ID, jsonrpc.InternalError, "The call has ended")
+	if !c.tell(m.Edit(edits...)) && s.answerFor(id) != nil {
+		return "The call has ended"
 	}
+	return ""
+}
+
+// takes reports whether the client has said that it can answer such a question.
+func (s *Session) takes(m *jsonrpc.Message) bool {
+	s.mu.Lock()
+	can, ok := jsonrpc.Lookup(s.capabilities, questions[m.Method])
+	s.mu.Unlock()
+	if !ok || m.Method != "elicitation/create" {
+		return ok
+	}
+	mode, _ := m.Param("mode")
+	_, url := jsonrpc.Lookup(can, "url")
+	_, form := jsonrpc.Lookup(can, "form")
+	if string(mode) == `"url"` {
+		return url
+	}
+	return form || !url // before 2025-11-25 there was nothing but forms to declare
+}
+
+// answers are the capabilities of the client that are about questions.
+func (s *Session) answers() json.RawMessage {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := json.RawMessage(`{}`)
+	for _, name := range []string{"elicitation", "roots", "sampling"} {
+		if can, ok := jsonrpc.Lookup(s.capabilities, name); ok {
+			all = jsonrpc.SetIn(all, can, name)
+		}
+	}
+	return all
 }
 
 // answerFor takes the question that a client answers.
@@ -84,11 +144,22 @@ func (s *Session) answerFor(id jsonrpc.ID) *relayed {
 // responded takes a client's answer to a question.
 func (s *Session) responded(m *jsonrpc.Message) {
 	if q := s.answerFor(m.ID); q != nil {
-		q.conn.notify(m.Edit(jsonrpc.SetID(q.id)))
+		q.from.answered(m)
 	}
 }
 
-// dropQuestions answers what the provider has asked about a call that is over.
+// progressed takes a client's word of how far it is with a question that it was asked.
+func (s *Session) progressed(m *jsonrpc.Message) {
+	token, _ := m.Param(protocol.MetaProgress)
+	s.mu.Lock()
+	q := s.questions[jsonrpc.RawID(token)]
+	s.mu.Unlock()
+	if q != nil && q.token != nil {
+		q.from.progress(s.strip(m).Edit(jsonrpc.Set(q.token, "params", protocol.MetaProgress)))
+	}
+}
+
+// dropQuestions tells who has asked about a call that it is over.
 func (s *Session) dropQuestions(c *call) {
 	s.mu.Lock()
 	var over []*relayed
@@ -100,12 +171,8 @@ func (s *Session) dropQuestions(c *call) {
 	}
 	s.mu.Unlock()
 	for _, q := range over {
-		q.refuse("the call has ended")
+		q.from.refused("the call has ended")
 	}
-}
-
-func (q *relayed) refuse(why string) {
-	q.conn.refuse(q.id, jsonrpc.InternalError, "No answer: "+why)
 }
 
 // notification takes a notification of the provider's to whom it concerns.
@@ -162,16 +229,17 @@ func (k *conn) logged(m *jsonrpc.Message, of jsonrpc.ID) {
 	})
 }
 
-// withdraw is a provider that no longer wants an answer to its question.
+// withdraw is a provider that no longer wants an answer to its question. The client may be
+// at the provider's slot or in _all.
 func (k *conn) withdraw(m *jsonrpc.Message) {
 	raw, _ := m.Param("requestId")
-	theirs := jsonrpc.RawID(raw)
-	k.slot.b.sessions.each(k.slot, func(s *Session) {
+	from := providerAsker{k, jsonrpc.RawID(raw)}
+	k.slot.b.sessions.eachAll(func(s *Session) {
 		s.mu.Lock()
 		var ours jsonrpc.ID
 		var asked *call
 		for id, q := range s.questions {
-			if q.conn == k && q.id == theirs {
+			if q.from == asker(from) {
 				ours, asked = id, q.call
 				delete(s.questions, id)
 			}

@@ -25,6 +25,7 @@ type rig struct {
 	t        *testing.T
 	ctl      *sluice.Controller
 	provider *mcptest.Provider // in slot "p"
+	options  mcp.Options       // the latest
 
 	mu     sync.Mutex
 	noted  sync.Cond // on mu
@@ -49,6 +50,7 @@ func newRig(t *testing.T, rules []sluice.Rule, change func(*mcp.Options)) *rig {
 	if change != nil {
 		change(&o)
 	}
+	r.options = o
 	if r.Broker, err = mcp.New(ctl, o); err != nil {
 		t.Fatal(err)
 	}
@@ -269,4 +271,74 @@ func (x *exchange) passed() *mcptest.Frame {
 		x.t.Fatalf("refused: %s", f.Raw)
 	}
 	return f
+}
+
+// A listening conn notes what the broker sends.
+type listening struct {
+	*loopback.Conn
+	note func([]byte)
+}
+
+func (l listening) Next() ([]byte, error) {
+	frame, err := l.Conn.Next()
+	if err == nil {
+		l.note(frame)
+	}
+	return frame, err
+}
+
+// spy adds a slot with a provider of which every frame that it gets is noted. It returns
+// those of a method.
+func spy(r *rig, slot string) (frames func(method string) []string) {
+	r.t.Helper()
+	p := mcptest.New(mcptest.Options{})
+	r.t.Cleanup(p.Close)
+	var mu sync.Mutex
+	var all []string
+	r.addSlot(mcp.Slot{Name: slot, Protocol: "legacy", RequestTimeout: time.Minute, Dialer: &loopback.Dialer{Name: slot, Serve: func(c *loopback.Conn) error {
+		return p.Serve(listening{c, func(frame []byte) {
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, string(frame))
+		}})
+	}}})
+	return func(method string) (list []string) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, f := range all {
+			if frame, err := mcptest.ReadFrame([]byte(f)); err == nil && frame.Method == method {
+				list = append(list, f)
+			}
+		}
+		return list
+	}
+}
+
+// serves gives the broker one slot more, with a provider in it.
+func (r *rig) serves(slot mcp.Slot, is mcptest.Options) *mcptest.Provider {
+	r.t.Helper()
+	p := mcptest.New(is)
+	r.t.Cleanup(p.Close)
+	slot.Dialer = inProcess(p)
+	if slot.RequestTimeout == 0 {
+		slot.RequestTimeout = time.Minute
+	}
+	r.addSlot(slot)
+	return p
+}
+
+// addSlot gives the broker one slot more.
+func (r *rig) addSlot(s mcp.Slot) {
+	r.t.Helper()
+	o := r.options
+	o.Slots = append(slices.Clone(o.Slots), s)
+	r.reload(o)
+}
+
+func (r *rig) reload(o mcp.Options) {
+	r.t.Helper()
+	if err := r.Reload(o); err != nil {
+		r.t.Fatal(err)
+	}
+	r.options = o
 }

@@ -125,7 +125,7 @@ func (s *Session) Close() {
 	s.mu.Unlock()
 	s.b.sessions.remove(s)
 	for _, q := range questions {
-		q.refuse("the client has gone")
+		q.from.refused("the client has gone")
 	}
 	for uri := range uris {
 		s.slot.unsubscribe(s, uri)
@@ -153,7 +153,11 @@ func (s *Session) Receive(m *jsonrpc.Message, x Exchange) (cancel func()) {
 
 func (s *Session) request(m *jsonrpc.Message, x Exchange) func() {
 	c := s.b.newCall(s, m, x)
-	if !s.begin(c) || !c.self(s) {
+	if !s.begin(c) {
+		c.leave()
+		return nil
+	}
+	if !c.self(s) {
 		return nil
 	}
 	go s.serve(c)
@@ -225,7 +229,9 @@ func (s *Session) notification(m *jsonrpc.Message) {
 	case "notifications/cancelled":
 		s.cancelled(m)
 	case "notifications/initialized":
-	case "notifications/progress", "notifications/roots/list_changed":
+	case "notifications/progress":
+		s.progressed(m)
+	case "notifications/roots/list_changed":
 		if k := s.slot.connection(); k != nil {
 			k.notify(s.strip(m))
 		}
@@ -278,14 +284,6 @@ func (c *call) self(s *Session) bool {
 type unsupported struct {
 	Supported []string `json:"supported"`
 	Requested string   `json:"requested"`
-}
-
-// can reports whether the client has said that it can answer questions of a kind.
-func (s *Session) can(capability string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_, ok := jsonrpc.Lookup(s.capabilities, capability)
-	return ok
 }
 
 // push sends the client a frame of no request.
