@@ -1,0 +1,22 @@
+package provider
+
+import (
+	"context"
+
+	"github.com/sluicegate/sluice/mcp/jsonrpc"
+)
+
+// A Handler answers what a broker sends, frame by frame. [Server] is one for tools.
+type Handler interface {
+	// Handle takes a message and returns the answer to a request. Nil is no answer, as to a
+	// notification; a request that is never answered keeps what it holds at the broker.
+	//
+	// Each request has a goroutine of its own, and a context that ends when the broker has
+	// cancelled the request or the connection is lost. An answer is sent all the same: it tells
+	// the broker that the work has stopped. Notifications, and answers to requests that the
+	// handler has sent, come one at a time in order, and have to return fast.
+	//
+	// Send sends over the connection that the message came on. It may be kept, and used by
+	// several goroutines.
+	Handle(ctx context.Context, m *jsonrpc.Message, send func(*jsonrpc.Message) error) *jsonrpc.Message
+}
