@@ -359,3 +359,22 @@ mcp: {oauth: {resource: "https://mcp.example", authorizationServers: ["https://i
 		t.Errorf("%+v", o)
 	}
 }
+
+// TestBrokerAllows loads what is just within what is refused by testdata/mcp-*.bad.yaml.
+func TestBrokerAllows(t *testing.T) {
+	for name, file := range map[string]string{
+		"D12 the codes that are meant anyway":       "limits: {errors: {legacy: {code: -32029, status: 429}, modern: {code: 429}}}",
+		"M-106 a code just outside what is kept":    "limits: {errors: {modern: {code: -32100}, legacy: {code: -32099}}}",
+		"progress that extends nothing":             "mcp: {slots: [{slot: a, requestTimeoutMs: 500, maxRequestMs: 500}]}",
+		"C-W26 one value":                           "auth: {resourceLimits: [{id: a, pattern: /x, limits: {minValue: 5, maxValue: 5}}]}",
+		"M-114 anonymous providers on this machine": "listen: {mcp: '127.0.0.1:1'}\nmcp: {anonymousProviders: true}",
+		"M-080 prefixes that begin alike":           "mcp: {slots: [{slot: a, prefix: x}, {slot: b, prefix: x-}, {slot: c, prefix: ''}]}",
+		"a result as large as a message":            "mcp: {slots: [{slot: a, command: [x], maxFrameBytes: 4096, maxResultBytes: 4096}]}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, problems := loadFiles(map[string]string{"a.yaml": file}); len(problems) > 0 {
+				t.Errorf("%v", problems)
+			}
+		})
+	}
+}

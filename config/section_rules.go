@@ -73,7 +73,7 @@ type Match struct {
 
 // Selectors are values of a call's dimensions. A bare text is a list of one.
 type Selectors struct {
-	// What is asked: http, preauth, auth-failure, stream, frame, llm, tool, operation, message, source, poll.
+	// What is asked: http, preauth, auth-failure, stream, frame, llm, tool, method, operation, message, source, poll.
 	Kind []string `key:"kind" min:"1"`
 	// Who asks: "apikey:…", "user:…", "tenant:…", "ip:…".
 	Subject []string `key:"subject" min:"1"`
