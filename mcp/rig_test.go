@@ -25,7 +25,8 @@ type rig struct {
 	t        *testing.T
 	ctl      *sluice.Controller
 	provider *mcptest.Provider // in slot "p"
-	options  mcp.Options       // the latest
+	stopped  sync.Once
+	options  mcp.Options // the latest
 
 	mu     sync.Mutex
 	noted  sync.Cond // on mu
@@ -36,33 +37,44 @@ type rig struct {
 // options.
 func newRig(t *testing.T, rules []sluice.Rule, change func(*mcp.Options)) *rig {
 	t.Helper()
+	store := memory.New(memory.Options{})
+	t.Cleanup(func() { store.Close() })
+	return newRigOn(t, store, nil, rules, change)
+}
+
+// newRigOn starts a broker on a store whose keys are made with a secret. The store is the
+// caller's to close.
+func newRigOn(t *testing.T, store sluice.Store, secret []byte, rules []sluice.Rule, change func(*mcp.Options)) *rig {
+	t.Helper()
 	r := &rig{t: t, provider: mcptest.New(mcptest.Options{})}
 	r.noted.L = &r.mu
-	store := memory.New(memory.Options{})
-	ctl, err := sluice.Open(&sluice.Policy{Rules: rules}, store, sluice.Options{})
+	ctl, err := sluice.Open(&sluice.Policy{Rules: rules}, store, sluice.Options{KeySecret: secret})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.ctl = ctl
-	o := mcp.Options{Audit: r.record, Grace: time.Second, Slots: []mcp.Slot{
+	o := mcp.Options{Audit: r.record, Grace: time.Second, Secret: secret, Slots: []mcp.Slot{
 		{Name: "p", Dialer: inProcess(r.provider), Protocol: "legacy", RequestTimeout: time.Minute},
 	}}
 	if change != nil {
 		change(&o)
 	}
-	r.options = o
 	if r.Broker, err = mcp.New(ctl, o); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	t.Cleanup(r.stop)
+	return r
+}
+
+// stop ends the broker and waits for nobody.
+func (r *rig) stop() {
+	r.stopped.Do(func() {
 		r.provider.Close()
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		r.Close(ctx)
-		ctl.Close()
-		store.Close()
+		r.ctl.Close()
 	})
-	return r
 }
 
 // inProcess connects a slot to a provider of the test's.
