@@ -27,6 +27,7 @@ const (
 var moreNames = map[string]int{
 	".":      45,  // the engine's whole vocabulary
 	"config": 105, // every section of the file is a type
+	"mcp":    32,  // the broker, its parts, and what operators are told of them
 }
 
 // A source is one parsed file that ships: no test, nothing generated.
