@@ -58,7 +58,7 @@ With --listen it serves HTTP instead: both kinds of Streamable HTTP at /mcp, the
 }
 
 func (m *mockMCP) run(ctx context.Context) error {
-	p := mcptest.New(mcptest.Options{Name: "mock-mcp"})
+	p := mcptest.New(mcptest.Options{Name: "mock-mcp", Forget: true})
 	defer p.Close()
 	switch {
 	case m.dial != "":

@@ -113,7 +113,9 @@ func (c *Call) cancel() {
 		close(c.cancelled)
 		c.p.mu.Lock()
 		defer c.p.mu.Unlock()
-		c.p.gone[c.args.Key] = true
+		if !c.p.o.Forget {
+			c.p.gone[c.args.Key] = true
+		}
 		c.p.changed()
 	})
 }

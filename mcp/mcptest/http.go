@@ -72,7 +72,7 @@ func (h *Handler) Sessions() (begun, open int) {
 	return h.begun, len(h.sessions)
 }
 
-// Requests returns all requests so far, without their bodies.
+// Requests returns all requests so far, without their bodies; none, if they are forgotten.
 func (h *Handler) Requests() []*http.Request {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -82,7 +82,9 @@ func (h *Handler) Requests() []*http.Request {
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.mu.Lock()
-	h.requests = append(h.requests, r)
+	if !h.p.o.Forget {
+		h.requests = append(h.requests, r)
+	}
 	var fault *Fault
 	if len(h.faults) > 0 {
 		fault, h.faults = &h.faults[0], h.faults[1:]

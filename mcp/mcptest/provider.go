@@ -31,6 +31,7 @@ type Options struct {
 	Cancel   Cancel   // Quiet if empty
 	Rejects  int      // how many questions of server/discover are refused before one is answered
 	Page     int      // tools in one answer to tools/list; zero: all
+	Forget   bool     // calls, requests and cancels are not kept, so that a provider may serve for ever
 	Journal  string   // a file to which a line is added for each call, before it does anything; empty: none
 }
 
@@ -63,6 +64,7 @@ type Provider struct {
 	mu     sync.Mutex
 	tools  []Tool
 	seen   []Seen
+	count  map[string]int
 	now    map[string]int // calls under way, by tool
 	most   map[string]int
 	held   map[string][]*Call
@@ -79,7 +81,7 @@ type Provider struct {
 // New returns a provider. It serves once one of Serve, Handler, SSE, Socket, DialIn or
 // DialMany is called.
 func New(o Options) *Provider {
-	p := &Provider{o: o, now: map[string]int{}, most: map[string]int{}, held: map[string][]*Call{}, gone: map[string]bool{},
+	p := &Provider{o: o, count: map[string]int{}, now: map[string]int{}, most: map[string]int{}, held: map[string][]*Call{}, gone: map[string]bool{},
 		tasks: map[string]*task{}, lines: map[*Line]bool{}, change: make(chan struct{}), closed: make(chan struct{})}
 	p.tools = o.Tools
 	if o.Tools == nil {
@@ -117,16 +119,19 @@ func (p *Provider) Close() {
 
 // Count returns how many calls of a tool were executed; of all tools, if it is empty.
 func (p *Provider) Count(tool string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if tool != "" {
+		return p.count[tool]
+	}
 	n := 0
-	for _, s := range p.Seen() {
-		if tool == "" || s.Tool == tool {
-			n++
-		}
+	for _, one := range p.count {
+		n += one
 	}
 	return n
 }
 
-// Seen returns the calls that were executed, in order.
+// Seen returns the calls that were executed, in order; none, if they are forgotten.
 func (p *Provider) Seen() []Seen {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -201,7 +206,10 @@ func (p *Provider) started(c *Call) error {
 	s := Seen{Tool: c.Tool, Key: c.args.Key, At: time.Now(), Frame: c.Frame, Header: c.Header}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.seen = append(p.seen, s)
+	p.count[c.Tool]++
+	if !p.o.Forget {
+		p.seen = append(p.seen, s)
+	}
 	p.now[c.Tool]++
 	p.most[c.Tool] = max(p.most[c.Tool], p.now[c.Tool])
 	p.changed()

@@ -260,6 +260,15 @@ func TestPages(t *testing.T) {
 	}
 }
 
+func TestForget(t *testing.T) {
+	s := wires["pipe"](t, mcptest.Options{Forget: true})
+	defer s.Wire.Close()
+	s.call(t, "1", "echo", "{}")
+	if s.Count("echo") != 1 || s.Count("") != 1 || len(s.Seen()) != 0 {
+		t.Errorf("%d calls, of which %d are kept", s.Count(""), len(s.Seen()))
+	}
+}
+
 func TestChild(t *testing.T) {
 	journal := filepath.Join(t.TempDir(), "journal")
 	path, env, err := mcptest.Child(mcptest.Options{Journal: journal, Tools: []mcptest.Tool{{Name: "echo"}, {Name: "end", Does: "die"}}})
