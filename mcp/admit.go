@@ -114,7 +114,8 @@ func (c *call) admit() bool {
 	c.mu.Lock()
 	gone := c.ended
 	if err == nil && !gone {
-		c.admission, c.admitted = adm, true
+		c.admission, c.admitted, c.since = adm, true, time.Now()
+		c.watchHolds()
 	}
 	c.mu.Unlock()
 	if gone { // cancelled meanwhile

@@ -89,12 +89,21 @@ func (c *call) learn(change func()) {
 // note tells the audit what was done about the call.
 func (c *call) note(e audit.Event) {
 	e.Slot, e.RequestID, e.CorrelationID = c.slot.name, c.name, c.correlation
-	e.Method, e.Tool, e.Capability, e.Identity = c.request.Method, c.tool.nameOr(""), c.who.Capability, c.caller.Identity()
+	e.Method, e.Tool, e.Capability, e.Identity = c.request.Method, c.tool.nameOr(""), c.capability(), c.caller.Identity()
 	e.DurationMs = time.Since(c.start).Milliseconds()
 	if !known[e.Method] {
 		e.Method = "other" // a method of the client's own is its text
 	}
 	c.b.note(e)
+}
+
+// capability is what the call needs, as others may read it. That of a method of the client's
+// own has the method in it.
+func (c *call) capability() string {
+	if !known[c.request.Method] {
+		return ""
+	}
+	return c.who.Capability
 }
 
 // sessions are the clients at each slot.

@@ -151,6 +151,7 @@ type Broker struct {
 	secret       []byte
 	cache        *cache.Cache
 	recent       recent // events
+	holdTimes    atomic.Pointer[holdTimes]
 	refusals     recent // those of calls that were not let through, which many others would wash away
 }
 
@@ -181,6 +182,7 @@ func New(ctl *sluice.Controller, o Options) (*Broker, error) {
 		b.cancel()
 		return nil, err
 	}
+	b.running.Go(b.sweep)
 	return b, nil
 }
 

@@ -46,8 +46,11 @@ type call struct {
 	mu        sync.Mutex
 	admission sluice.Admission
 	admitted  bool
-	conn      *conn      // where it was sent
-	upstream  jsonrpc.ID // its id there, and its progress token: at first the broker's own
+	overdue   *time.Timer // see overdue.go, as the two after it
+	since     time.Time   // it was admitted
+	kept      []string    // rules whose slots it held when it was last looked at
+	conn      *conn       // where it was sent
+	upstream  jsonrpc.ID  // its id there, and its progress token: at first the broker's own
 	sent      bool
 	resent    bool
 	rounds    int // how often the provider has asked for input
@@ -98,6 +101,9 @@ func (c *call) release() bool {
 		return false
 	}
 	c.ended = true
+	if c.overdue != nil {
+		c.overdue.Stop()
+	}
 	c.admission.Release()
 	c.b.calls.remove(c)
 	return true
@@ -201,8 +207,13 @@ func (c *call) lost(f link.Failure) {
 		if c.release() {
 			c.note(audit.Event{Action: audit.Complete, Outcome: audit.Failed, Error: "the provider's process has ended"})
 		}
-	case !c.holds():
-		c.release()
+	default: // it may still work on it
+		if !c.answered && !c.ended {
+			c.note(audit.Event{Action: audit.Lost, Outcome: audit.Failed})
+		}
+		if !c.holds() {
+			c.release()
+		}
 	}
 }
 
@@ -249,6 +260,7 @@ func (c *call) abandon(action audit.Action, why audit.Outcome) {
 	before := c.admission.Holds()
 	c.admission.Abandon()
 	after := c.admission.Holds()
+	c.kept = slices.Clone(after)
 	if len(after) == 0 || c.b.settings().forwardsCancel(after) {
 		c.conn.link.Cancel(c.upstream, string(action))
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"time"
 
@@ -133,14 +134,11 @@ func (c *call) held() (Held, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	rules := baseRules(c.admission.Holds())
-	if c.answered && c.admitted && len(rules) == 0 {
-		c.release() // its rules have given the slots back by themselves
-	}
 	if c.ended || c.listening {
 		return Held{}, false
 	}
 	age := time.Since(c.start)
-	h := Held{Slot: c.slot.name, RequestID: c.name, Capability: c.who.Capability, Tool: c.tool.nameOr(""), Identity: c.caller.Identity(),
+	h := Held{Slot: c.slot.name, RequestID: c.name, Capability: c.capability(), Tool: c.tool.nameOr(""), Identity: c.caller.Identity(),
 		Rules: rules, Age: age, AgeMs: age.Milliseconds(), State: Running}
 	switch {
 	case c.task != "":
@@ -160,15 +158,21 @@ func (b *Broker) Release(ctx context.Context, slot, request, by string) (bool, e
 	if c := b.calls.get(request); c != nil {
 		return c.slot.name == slot && c.freed(by), nil
 	}
+	return b.freeEarlier(ctx, slot, request, audit.Event{Action: audit.Release, Allowed: true, By: by})
+}
+
+// freeEarlier frees a call that only the ledger knows, and notes it. It reports false if the
+// ledger knows none.
+func (b *Broker) freeEarlier(ctx context.Context, slot, request string, e audit.Event) (bool, error) {
 	adm, err := b.ctl.Resume(ctx, callID(slot, request))
-	if err == sluice.ErrUnknown {
+	if errors.Is(err, sluice.ErrUnknown) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	rules := baseRules(adm.Holds())
+	e.Outcome, e.Slot, e.RequestID, e.ReleasedRules = audit.Released, slot, request, baseRules(adm.Holds())
 	adm.Release()
-	b.note(audit.Event{Action: audit.Release, Outcome: audit.Released, Allowed: true, Slot: slot, RequestID: request, By: by, ReleasedRules: rules})
+	b.note(e)
 	return true, nil
 }

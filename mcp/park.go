@@ -132,7 +132,7 @@ func (c *call) unpark(name string) (again, ok bool) {
 		return false, true
 	}
 	first.mu.Lock()
-	admission, held := first.admission, !first.ended
+	admission, since, held := first.admission, first.since, !first.ended
 	if held {
 		first.timer.Stop()
 		first.admission, first.ended = sluice.Admission{}, true
@@ -144,6 +144,7 @@ func (c *call) unpark(name string) (again, ok bool) {
 	if !held {
 		return false, true
 	}
-	c.admission, c.admitted = admission, true
+	c.admission, c.admitted, c.since = admission, true, since
+	c.watchHolds()
 	return true, true
 }

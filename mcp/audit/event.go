@@ -15,6 +15,7 @@ const (
 	Complete Action = "complete" // its work has ended
 	Timeout  Action = "timeout"  // its deadline came
 	Cancel   Action = "cancel"   // its client cancelled it, or tried to
+	Lost     Action = "lost"     // its provider went before it answered
 	Release  Action = "release"  // an operator said that its work has stopped
 	Reserve  Action = "reserve"  // a provider asked for a budget
 	Settle   Action = "settle"   // it said what it has used
