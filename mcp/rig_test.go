@@ -62,6 +62,7 @@ func newRigOn(t *testing.T, store sluice.Store, secret []byte, rules []sluice.Ru
 	if r.Broker, err = mcp.New(ctl, o); err != nil {
 		t.Fatal(err)
 	}
+	r.options = o
 	t.Cleanup(r.stop)
 	return r
 }
