@@ -125,6 +125,9 @@ func TestFull(t *testing.T) {
 		until(t, "there is room again", func() bool {
 			return say(t, socket, `{"jsonrpc":"2.0","id":9,"method":"ping"}`).Error == nil
 		})
+		if f := say(t, socket, `{"jsonrpc":"2.0","id":9,"method":"ping"}`); f.Error != nil {
+			t.Error("an answered request is still counted:", string(f.Raw))
+		}
 	})
 }
 

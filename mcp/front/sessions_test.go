@@ -180,7 +180,11 @@ func TestLivesOfSessions(t *testing.T) {
 				t.Fatal("ended while in use")
 			}
 			s.rest()
-			time.Sleep(2 * time.Hour)
+			time.Sleep(50 * time.Minute)
+			if !b.lives(s) {
+				t.Fatal("the time in use was counted")
+			}
+			time.Sleep(time.Hour)
 			synctest.Wait()
 			if b.lives(s) || s.use() {
 				t.Error("never ends")

@@ -194,7 +194,9 @@ func TestResumption(t *testing.T) {
 
 // TestPushes listens for what belongs to no request.
 func TestPushes(t *testing.T) {
-	r := newRig(t)
+	r := newRig(t, func(s *setting) { s.front.Bounds.KeepAlive = time.Minute })
+	older := r.ask("/p/mcp", mcptest.Ask{Method: "GET", Header: []string{r.session("2025-06-18")}})
+	linesOf(t, older).want(": ka") // M-064, at once
 	s := r.session("2025-11-25")
 	listen := func(header ...string) (*lines, *mcptest.Reply) {
 		reply := r.ask("/p/mcp", mcptest.Ask{Method: "GET", Header: append(header, s)})
