@@ -2,19 +2,14 @@ package httplink
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"net/url"
 	"strings"
 	"testing"
 	"testing/iotest"
-	"testing/synctest"
 	"time"
 
-	"github.com/sluicegate/sluice/mcp/jsonrpc"
 	"github.com/sluicegate/sluice/mcp/link"
 )
 
@@ -124,55 +119,4 @@ func byTheBook(text string) string {
 		}
 	}
 	return b.String()
-}
-
-func TestRefusals(t *testing.T) {
-	id := jsonrpc.StringID("a")
-	for _, c := range []struct {
-		name    string
-		status  int
-		session string
-		body    string
-		gone    bool
-	}{
-		{"M-046 a 404 to a session", 404, "s", "", true},
-		{"M-046 a 404 with the body of official servers", 404, "s", `{"jsonrpc":"2.0","error":{"code":-32001,"message":"Session not found"},"id":null}`, true},
-		{"M-046 or with our id", 404, "s", `{"jsonrpc":"2.0","error":{"code":-32001,"message":"Session not found"},"id":"a"}`, true},
-		{"a 404 that answers the request", 404, "s", `{"jsonrpc":"2.0","error":{"code":-32601,"message":"no such method"},"id":"a"}`, false},
-		{"a 404 without a session", 404, "", "", false},
-		{"M-044 server-everything's 400", 400, "s", `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"},"id":null}`, true},
-		{"M-044 in plain text", 400, "s", "Invalid session ID\n", true},
-		{"a 400 that answers the request", 400, "s", `{"jsonrpc":"2.0","error":{"code":-32602,"message":"session must be a number"},"id":"a"}`, false},
-		{"another 400", 400, "s", "Bad Request", false},
-		{"another status", 500, "s", "session", false},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			said, _ := jsonrpc.Parse([]byte(c.body), jsonrpc.Bounds{})
-			if got := forgotten(c.status, sent{id: id, session: c.session}, said, []byte(c.body)); got != c.gone {
-				t.Errorf("forgotten: %v", got)
-			}
-		})
-	}
-}
-
-// TestIdleStream shows that comments keep a stream open, and that silence ends it.
-func TestIdleStream(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWire(&Server{Idle: time.Minute}, &url.URL{Scheme: "http", Host: "h"}, nil)
-		w.in = link.NewReceiver(w.open, 0, nil)
-		body, server := io.Pipe()
-		ctx, cancel := context.WithCancelCause(t.Context())
-		context.AfterFunc(ctx, func() { _ = body.CloseWithError(context.Canceled) }) // as net/http does
-		began := time.Now()
-		go func() {
-			for range 5 {
-				time.Sleep(50 * time.Second)
-				_, _ = io.WriteString(server, ": ka\n\n")
-			}
-		}()
-		err := w.follow(&answer{&http.Response{Body: body}, ctx, cancel}, &cursor{}).deliver(jsonrpc.ID{}, func() {})
-		if want := 5*50*time.Second + time.Minute; !errors.Is(err, errIdle) || time.Since(began) != want {
-			t.Errorf("M-064 after %v, not %v: %v", time.Since(began), want, err)
-		}
-	})
 }

@@ -63,6 +63,23 @@ func TestResume(t *testing.T) {
 			t.Errorf("after %v: it wants to be left alone for 200 ms, three times", took)
 		}
 	})
+	t.Run("who gets on is asked again soon", func(t *testing.T) {
+		began := time.Now()
+		l, in := connect(t, provider("id: x\ndata:", func(w http.ResponseWriter, last string, m *jsonrpc.Message) {
+			write := events(w)
+			if write("id: " + last + "x\n" + data(jsonrpc.NewNotification("progress", nil))); len(last) == 9 {
+				write(data(jsonrpc.NewResult(m.ID, nil)))
+			}
+		}))
+		session(t, l, in)
+		send(t, l, legacy, call("a", "x"))
+		for range 10 {
+			get(t, in.messages)
+		}
+		if took := time.Since(began); took > 5*time.Second { // nine times 100 ms, not doubled each time
+			t.Errorf("after %v", took)
+		}
+	})
 	t.Run("an error of the server's is tried again, but not for ever", func(t *testing.T) {
 		var asked atomic.Int64
 		l, in := connect(t, provider("id: a_0\ndata:", func(w http.ResponseWriter, _ string, m *jsonrpc.Message) {
