@@ -241,7 +241,7 @@ func TestRefusedRequests(t *testing.T) {
 			w.WriteHeader(401)
 			_, _ = w.Write(jsonrpc.NewError(received(r).ID, &jsonrpc.Error{Code: -1, Message: "bad key hunter2"}).Raw)
 		}, "", link.Failure{Status: 401, NotRun: true}, "does not accept the broker's credentials"},
-		{"403", func(w http.ResponseWriter, r *http.Request) { http.Error(w, "hunter2", 403) },
+		{"http.StatusForbidden", func(w http.ResponseWriter, r *http.Request) { http.Error(w, "hunter2", 403) },
 			"", link.Failure{Status: 403, NotRun: true}, "forbids"},
 		{"M-101 429 with a time", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Retry-After", "7")
@@ -252,7 +252,7 @@ func TestRefusedRequests(t *testing.T) {
 			w.WriteHeader(503)
 		}, "", link.Failure{Status: 503, RetryAfter: 2 * time.Second}, "Service Unavailable"},
 		{"a redirection to another server", func(w http.ResponseWriter, r *http.Request) {
-			http.Redirect(w, r, "http://127.0.0.2:1/mcp", 307)
+			http.Redirect(w, r, "http://127.0.0.2:1/mcp", http.StatusTemporaryRedirect)
 		}, "", link.Failure{Status: 307, NotRun: true}, "redirects to another server"},
 		{"neither JSON nor events", func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte("<html>hunter2")) },
 			"", link.Failure{Status: 200}, "neither JSON nor"},

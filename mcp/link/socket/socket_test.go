@@ -276,7 +276,7 @@ func TestDialErrors(t *testing.T) {
 		case "/s3cr3t/401":
 			w.WriteHeader(401)
 		case "/s3cr3t/302":
-			http.Redirect(w, r, "/elsewhere", 302)
+			http.Redirect(w, r, "/elsewhere", http.StatusFound)
 		}
 	}))
 	defer refuse.Close()
