@@ -241,7 +241,7 @@ func TestRefusedRequests(t *testing.T) {
 			w.WriteHeader(401)
 			_, _ = w.Write(jsonrpc.NewError(received(r).ID, &jsonrpc.Error{Code: -1, Message: "bad key hunter2"}).Raw)
 		}, "", link.Failure{Status: 401, NotRun: true}, "does not accept the broker's credentials"},
-		{"http.StatusForbidden", func(w http.ResponseWriter, r *http.Request) { http.Error(w, "hunter2", 403) },
+		{"403", func(w http.ResponseWriter, r *http.Request) { http.Error(w, "hunter2", http.StatusForbidden) },
 			"", link.Failure{Status: 403, NotRun: true}, "forbids"},
 		{"M-101 429 with a time", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Retry-After", "7")
