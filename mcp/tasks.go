@@ -55,6 +55,9 @@ func stateOf(raw json.RawMessage) (taskState, bool) {
 		raw = inner
 	}
 	var t taskState
+	if _, ok := jsonrpc.Lookup(raw, "taskId"); !ok {
+		return t, false // most answers, of which some are large
+	}
 	return t, json.Unmarshal(raw, &t) == nil && t.TaskID != "" && t.Status != ""
 }
 
