@@ -313,3 +313,41 @@ func TestWhoDialsIn(t *testing.T) {
 		})
 	}
 }
+
+// TestMarks says which changes of a slot start or call its provider anew.
+func TestMarks(t *testing.T) {
+	mark := func(slot string) string {
+		t.Helper()
+		c, _ := loadText(t, "listen: {mcp: ':0'}\nmcp: {slots: [{slot: a, "+slot+"}]}", "OTHER", "another secret")
+		o, err := brokerOptions(c, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o.Slots[0].Mark
+	}
+	const program, server = "command: [x, y], env: {A: '${SECRET}'}", "url: 'http://h', headers: {A: '${SECRET}'}"
+	for _, c := range []struct {
+		before, after string
+		anew          bool
+	}{
+		{program, "command: [x, z], env: {A: '${SECRET}'}", true},
+		{program, "command: [x, y], env: {A: '${OTHER}'}", true},
+		{program, program + ", dir: d", true},
+		{program, program + ", protocol: legacy", true},
+		{program, program + ", maxFrameBytes: 4096", true},
+		{program, program + ", sweep: [x]", true},
+		{program, program + ", logErrors: true", true},
+		{program, program + ", requestTimeoutMs: 5, connectTimeoutMs: 5, tools: [t], prefix: p, validate: false, exitProvesStop: true", false},
+		{server, "url: 'http://i', headers: {A: '${SECRET}'}", true},
+		{server, "url: 'http://h', headers: {A: '${OTHER}'}", true},
+		{server, server + ", transport: sse", true},
+		{server, server + ", maxResultBytes: 5, cache: [{tool: t, ttlMs: 5}], toolTimeouts: {t: 5}", false},
+	} {
+		if anew := mark(c.before) != mark(c.after); anew != c.anew {
+			t.Errorf("{%s} to {%s}: anew is %v", c.before, c.after, anew)
+		}
+	}
+	if strings.Contains(mark(program), secretOfTests) {
+		t.Error("a mark shows a secret")
+	}
+}
