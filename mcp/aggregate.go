@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sluicegate/sluice/mcp/audit"
 	"github.com/sluicegate/sluice/mcp/jsonrpc"
@@ -95,7 +96,8 @@ func (s *Session) callAny(c *call, name string) {
 	own, _ := json.Marshal(list[i].tool.name)
 	c.mu.Lock()
 	c.slot = list[i].slot
-	c.request = c.request.Edit(jsonrpc.Set(own, "params", "name"))
+	// Nobody could ask for a task here, so that none may be asked for.
+	c.request = c.request.Edit(jsonrpc.Set(own, "params", "name"), jsonrpc.Delete("params", "task"))
 	c.mu.Unlock()
 	s.callProvider(c, list[i].tool.name)
 }
@@ -111,18 +113,39 @@ func (s *Session) sees() []json.RawMessage {
 	return nil
 }
 
-// toolsMayHaveChanged tells the client that its tools have changed, if what it may see has.
-func (s *Session) toolsMayHaveChanged() {
+// look notes which tools the client may see now, and reports whether those are others than
+// before.
+func (s *Session) look() (changed bool) {
 	h := sha256.New()
 	for _, raw := range s.sees() {
 		h.Write(raw)
 	}
 	now := string(h.Sum(nil))
 	s.mu.Lock()
-	changed := s.visible != now
+	defer s.mu.Unlock()
+	changed = s.visible != now
 	s.visible = now
-	s.mu.Unlock()
-	if changed {
+	return changed
+}
+
+// toolsMayHaveChanged tells the client that its tools have changed, if what it may see has.
+func (s *Session) toolsMayHaveChanged() {
+	if s.hears() && s.look() {
 		s.push(toolsChanged)
+	}
+}
+
+// unionMayHaveChanged tells the clients of _all soon, if a provider that has come or gone
+// is not away for a moment only.
+func (b *Broker) unionMayHaveChanged() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.telling == nil {
+		b.telling = time.AfterFunc(settleTime, func() {
+			b.mu.Lock()
+			b.telling = nil
+			b.mu.Unlock()
+			b.sessions.each(b.slotNamed(AllSlot), (*Session).toolsMayHaveChanged)
+		})
 	}
 }

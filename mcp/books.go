@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluicegate/sluice/mcp/audit"
 	"github.com/sluicegate/sluice/mcp/jsonrpc"
+	"github.com/sluicegate/sluice/mcp/protocol"
 )
 
 // calls are the calls whose work has not ended, by the broker's ids.
@@ -73,7 +74,9 @@ func (b *Broker) newCall(s *Session, m *jsonrpc.Message, x Exchange) *call {
 	id := b.nextID()
 	c := &call{id: id, name: strings.Trim(id.String(), `"`), b: b, slot: s.slot, session: s, x: x, request: m, start: time.Now()}
 	c.from(s, x)
-	c.token, _ = m.Param("_meta", "progressToken")
+	if token, _ := m.Param("_meta", protocol.MetaProgress); jsonrpc.RawID(token).Valid() {
+		c.token = token
+	}
 	c.ctx, c.leave = context.WithCancel(b.ctx)
 	return c
 }

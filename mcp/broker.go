@@ -138,6 +138,8 @@ type Broker struct {
 	running  sync.WaitGroup
 
 	options      atomic.Pointer[Options]
+	reloading    sync.Mutex
+	telling      *time.Timer // runs while the clients of _all are about to be told; on mu
 	mu           sync.RWMutex
 	slots        map[string]*slot
 	calls        calls
@@ -215,33 +217,49 @@ func (b *Broker) Reload(o Options) error {
 	if o.Table == nil {
 		o.Table = protocol.Default()
 	}
+	b.reloading.Lock()
+	defer b.reloading.Unlock()
 	b.options.Store(&o)
 	b.mu.Lock()
 	var gone []*slot
+	var changed []func()
 	for name, sl := range b.slots {
-		if sl.builtin == nil && !sl.all && !seen[name] && (sl.stop != nil || !b.mayStay(sl)) {
+		if sl.builtin == nil && !sl.all && !seen[name] && (sl.dials() || !b.mayStay(sl)) {
 			gone = append(gone, sl)
 			delete(b.slots, name)
 		}
 	}
 	for i := range o.Slots {
 		s := o.Slots[i]
-		old := b.slots[s.Name]
-		if old != nil && old.conf().Mark == s.Mark && (old.stop == nil) == (s.Dialer == nil) {
+		switch old := b.slots[s.Name]; {
+		case old == nil:
+			b.slots[s.Name] = b.place(s)
+		case old.conf().Mark == s.Mark && old.dials() == (s.Dialer != nil):
 			old.options.Store(&s)
-			continue
+		default:
+			changed = append(changed, func() { old.end(); old.start(&s) }) // its clients stay
 		}
-		if old != nil {
-			gone = append(gone, old)
-		}
-		b.slots[s.Name] = b.newSlot(s)
 	}
 	b.mu.Unlock()
 	for _, sl := range gone {
 		sl.end()
+		sl.tried(errEnded)
+	}
+	for _, restart := range changed {
+		restart()
 	}
 	b.sessions.eachAll(func(s *Session) { s.toolsMayHaveChanged() })
 	return nil
+}
+
+// place makes a slot, or takes the one of that name again whose clients have stayed.
+func (b *Broker) place(o Slot) *slot {
+	sl := b.sessions.slotNamed(o.Name)
+	if sl == nil {
+		return b.newSlot(o)
+	}
+	sl.start(&o)
+	return sl
 }
 
 // mayStay reports whether the provider in a slot that nobody configured may still be there.
@@ -279,7 +297,7 @@ func (b *Broker) dialledSlot(name string, who *policy.Principal) *slot {
 	defer b.mu.Unlock()
 	sl := b.slots[name]
 	switch {
-	case sl != nil && sl.builtin == nil && !sl.all && sl.stop == nil:
+	case sl != nil && sl.builtin == nil && !sl.all && !sl.dials():
 	case sl != nil || !slotName.MatchString(name) || len(b.slots) >= maxSlots:
 		return nil
 	}
@@ -287,7 +305,7 @@ func (b *Broker) dialledSlot(name string, who *policy.Principal) *slot {
 		return nil
 	}
 	if sl == nil {
-		sl = b.newSlot(Slot{Name: name, RequestTimeout: b.settings().DialledTimeout})
+		sl = b.place(Slot{Name: name, RequestTimeout: b.settings().DialledTimeout})
 		b.slots[name] = sl
 	}
 	return sl
@@ -338,16 +356,6 @@ func (b *Broker) Close(ctx context.Context) {
 		sl.end()
 	}
 	b.running.Wait()
-}
-
-// end ends a slot and its connection.
-func (sl *slot) end() {
-	if sl.stop != nil {
-		sl.stop()
-	}
-	if k := sl.connection(); k != nil {
-		_ = k.link.Close()
-	}
 }
 
 // note tells the audit, and keeps what went wrong lately for diagnosis.

@@ -60,11 +60,14 @@ type call struct {
 	timer     *time.Timer
 	latest    time.Time // beyond this no progress extends the deadline
 	progress  *float64  // the last value that was passed on
+	shown     json.RawMessage
+	said      json.RawMessage // the last message that was
 	task      string
 	parked    bool                                    // answered with a question; its admission waits for the client's answer
 	listening bool                                    // holds nothing and lasts as long as the client likes
 	cached    func(result json.RawMessage)            // keeps a result that may be given again
 	filter    func(*jsonrpc.Message) *jsonrpc.Message // takes from a result what is not the caller's
+	undo      func()                                  // takes back what was noted for a request that fails
 	reference string                                  // the caller's, as the provider knows it
 
 	correlation string
@@ -78,6 +81,9 @@ func (c *call) answer(m *jsonrpc.Message, status int, why audit.Outcome) bool {
 		return false
 	}
 	c.answered, c.why = true, why
+	if c.undo != nil && why != audit.Completed {
+		c.undo()
+	}
 	c.leave()
 	if c.timer != nil {
 		c.timer.Stop()
@@ -304,11 +310,21 @@ func (c *call) step(m *jsonrpc.Message) {
 	}
 	raw, _ := m.Param("progress")
 	next, err := strconv.ParseFloat(string(raw), 64)
-	if err != nil || c.progress != nil && next <= *c.progress {
+	if err != nil {
 		return
 	}
-	c.progress = &next
-	c.x.Notify(m.Edit(jsonrpc.Set(c.token, "params", "progressToken")).Raw)
+	edits := []jsonrpc.Edit{jsonrpc.Set(c.token, "params", "progressToken")}
+	said, _ := m.Param("message")
+	switch {
+	case c.progress == nil || next > *c.progress:
+		c.progress, c.shown = &next, raw
+	case len(said) == 0 || string(said) == string(c.said):
+		return
+	default: // there is something new to say all the same
+		edits = append(edits, jsonrpc.Set(c.shown, "params", "progress"))
+	}
+	c.said = said
+	c.x.Notify(m.Edit(edits...).Raw)
 }
 
 // tell passes on a message that came on the call's own stream.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -30,9 +31,9 @@ type catalog struct {
 	err       error
 	tools     []*tool
 	byName    map[string]*tool
-	ttl       json.RawMessage
-	scope     string
-	twice     []string // names that were listed twice; the first counts
+	ttl       *int64        // in milliseconds; nil if the provider does not say how long the list holds
+	twice     []string      // names that were listed twice; the first counts
+	unfit     []ToolProblem // tools that must not be offered
 }
 
 // A tool is one tool, byte for byte as its provider describes it.
@@ -98,7 +99,7 @@ func (t *tool) check(arguments json.RawMessage) string {
 // list asks the provider for all its tools. Of one that does not answer in time nothing is
 // known, and its calls are passed on unchecked.
 func (k *conn) list(ctx context.Context) *catalog {
-	l := &catalog{byName: map[string]*tool{}, supported: k.hello.has("tools"), scope: "private"}
+	l := &catalog{byName: map[string]*tool{}, supported: k.hello.has("tools")}
 	if !l.supported {
 		return l
 	}
@@ -118,13 +119,16 @@ func (k *conn) list(ctx context.Context) *catalog {
 			err = failure(m)
 		}
 		if err == nil {
-			cursor, err = l.page(m.Result, k.slot.conf().Tools)
+			cursor, err = l.page(m.Result)
 		}
 		if err != nil {
 			l.err = err
 			return l
 		}
 		if cursor == nil {
+			if protocol.EraOf(k.hello.version) == protocol.Modern && !k.link.Shared() {
+				l.dropUnfit()
+			}
 			return l
 		}
 	}
@@ -133,7 +137,7 @@ func (k *conn) list(ctx context.Context) *catalog {
 }
 
 // page takes one page in, and returns the cursor of the next.
-func (l *catalog) page(raw json.RawMessage, offered []string) (json.RawMessage, error) {
+func (l *catalog) page(raw json.RawMessage) (json.RawMessage, error) {
 	var page struct {
 		Tools      []json.RawMessage `json:"tools"`
 		NextCursor json.RawMessage   `json:"nextCursor"`
@@ -145,7 +149,9 @@ func (l *catalog) page(raw json.RawMessage, offered []string) (json.RawMessage, 
 	if len(l.tools)+len(page.Tools) > maxTools {
 		return nil, errors.New("mcp: the provider lists more than 10000 tools")
 	}
-	l.ttl = page.TTLMs
+	if ttl, err := strconv.ParseInt(string(page.TTLMs), 10, 64); err == nil && ttl >= 0 && (l.ttl == nil || ttl < *l.ttl) {
+		l.ttl = &ttl
+	}
 	for _, raw := range page.Tools {
 		var t struct {
 			Name        string `json:"name"`
@@ -153,7 +159,7 @@ func (l *catalog) page(raw json.RawMessage, offered []string) (json.RawMessage, 
 				ReadOnlyHint bool `json:"readOnlyHint"`
 			} `json:"annotations"`
 		}
-		if json.Unmarshal(raw, &t) != nil || t.Name == "" || offered != nil && !slices.Contains(offered, t.Name) {
+		if json.Unmarshal(raw, &t) != nil || t.Name == "" {
 			continue
 		}
 		if l.byName[t.Name] != nil {
@@ -168,6 +174,34 @@ func (l *catalog) page(raw json.RawMessage, offered []string) (json.RawMessage, 
 		return nil, nil
 	}
 	return page.NextCursor, nil
+}
+
+// dropUnfit takes out the tools whose schemas say wrongly which arguments travel in headers:
+// over HTTP of the newest revision they must not be offered (2026-07-28,
+// basic/transports/streamable-http, "Custom Headers from Tool Parameters").
+func (l *catalog) dropUnfit() {
+	l.tools = slices.DeleteFunc(l.tools, func(t *tool) bool {
+		if !bytes.Contains(t.raw, []byte("x-mcp-header")) {
+			return false
+		}
+		s, _ := t.compiled()
+		if s == nil {
+			return false
+		}
+		_, problem := s.Headers()
+		if problem == nil {
+			return false
+		}
+		l.unfit = append(l.unfit, ToolProblem{t.name, "not offered: " + problem.String()})
+		delete(l.byName, t.name)
+		return true
+	})
+}
+
+// offers reports whether the operator lets a tool be offered.
+func (sl *slot) offers(name string) bool {
+	only := sl.conf().Tools
+	return only == nil || slices.Contains(only, name)
 }
 
 // same reports whether two lists say the same.

@@ -30,6 +30,8 @@ type conn struct {
 	pending map[jsonrpc.ID]waiter
 	over    error
 	done    chan struct{}
+	leaving chan struct{} // closed when the provider is called again instead
+	idle    chan struct{} // closed when it is, and nothing is pending
 }
 
 // A waiter waits for the answer to one request.
@@ -41,7 +43,8 @@ type waiter interface {
 }
 
 func newConn(sl *slot, provider *policy.Principal) *conn {
-	return &conn{slot: sl, provider: provider, pending: map[jsonrpc.ID]waiter{}, done: make(chan struct{})}
+	return &conn{slot: sl, provider: provider, pending: map[jsonrpc.ID]waiter{},
+		done: make(chan struct{}), leaving: make(chan struct{}), idle: make(chan struct{})}
 }
 
 // providerName is who dialled in, for audit and logs.
@@ -103,7 +106,49 @@ func (k *conn) take(id jsonrpc.ID) waiter {
 	defer k.mu.Unlock()
 	w := k.pending[id]
 	delete(k.pending, id)
+	k.rest()
 	return w
+}
+
+// renew gives up a connection whose session the provider has forgotten, and calls it again.
+// Each request that is still under way has an answer of its own to come: that it was not
+// run, if it met the provider that has forgotten.
+func (k *conn) renew() {
+	k.mu.Lock()
+	defer k.slot.dropped(k, errRenew)
+	defer k.mu.Unlock()
+	if isClosed(k.leaving) {
+		return
+	}
+	close(k.leaving)
+	k.rest()
+}
+
+// rest notes that nothing keeps a connection that was given up. The caller holds k.mu.
+func (k *conn) rest() {
+	if len(k.pending) == 0 && isClosed(k.leaving) && !isClosed(k.idle) {
+		close(k.idle)
+	}
+}
+
+// finish ends a connection that was given up, once nothing is pending.
+func (k *conn) finish(ctx context.Context) {
+	select {
+	case <-k.done:
+	case <-k.idle:
+	case <-ctx.Done():
+	}
+	_ = k.link.Close()
+	<-k.done
+}
+
+func isClosed(c chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 func (k *conn) waiting(id jsonrpc.ID) waiter {
@@ -152,11 +197,22 @@ func (k *conn) Message(m *jsonrpc.Message, of jsonrpc.ID) {
 // Lost fails the request with the given id. Without one the session has gone.
 func (k *conn) Lost(id jsonrpc.ID, f link.Failure) {
 	if id.IsZero() {
-		go k.slot.renew(k)
+		go k.doubt()
 		return
 	}
 	if w := k.take(id); w != nil {
 		w.lost(f)
+	}
+}
+
+// doubt asks a provider that seems to have forgotten the session. A server without a stream
+// for what belongs to no request may say so with the same status.
+func (k *conn) doubt() {
+	ctx, cancel := context.WithTimeout(k.slot.b.ctx, listTime)
+	defer cancel()
+	_, err := k.ask(ctx, "ping", nil)
+	if f, ok := errors.AsType[link.Failure](err); ok && f.SessionGone {
+		k.renew()
 	}
 }
 
@@ -178,7 +234,7 @@ func (k *conn) Down(err error) {
 	k.pending = nil
 	close(k.done)
 	k.mu.Unlock()
-	k.slot.dropped(k)
+	k.slot.dropped(k, k.over)
 	f := link.Failure{Err: k.over, Stopped: k.slot.conf().ExitProvesStop && k.provider == nil}
 	for _, w := range pending {
 		w.lost(f)

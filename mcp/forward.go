@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"strconv"
@@ -59,10 +58,8 @@ func (c *call) dispatch(k *conn) {
 // resend sends a request again that a provider refused because it had forgotten the
 // session, once: that it did proves that it has not run it.
 func (b *Broker) resend(c *call) {
-	c.slot.renew(c.conn)
-	ctx, cancel := context.WithTimeout(c.ctx, c.slot.connectTimeout())
-	defer cancel()
-	k := c.slot.await(ctx)
+	c.conn.renew()
+	k := c.slot.await(c.ctx)
 	if k == nil {
 		c.lost(link.Failure{Err: errRenew, NotRun: true})
 		return
@@ -95,6 +92,9 @@ func (c *call) introduce(k *conn) []jsonrpc.Edit {
 	var edits []jsonrpc.Edit
 	if c.modern() {
 		capabilities, _ = c.request.Param("_meta", protocol.MetaCapabilities)
+		if c.session.slot.all { // where nobody could ask for a task
+			capabilities = jsonrpc.DeleteIn(capabilities, "extensions", tasksExtension)
+		}
 		if own, ok := c.request.Param("_meta", protocol.MetaClientInfo); ok {
 			info = own
 		}
@@ -103,6 +103,9 @@ func (c *call) introduce(k *conn) []jsonrpc.Edit {
 		}
 	} else {
 		capabilities = c.session.answers()
+		if level := c.session.logLevel(); level != "" {
+			edits = append(edits, jsonrpc.Set(jsonrpc.Encode(level), "params", "_meta", protocol.MetaLogLevel))
+		}
 	}
 	return append(edits,
 		jsonrpc.Set(version, "params", "_meta", protocol.MetaVersion),
@@ -123,7 +126,7 @@ func (c *call) inbound(m *jsonrpc.Message) (*jsonrpc.Message, int) {
 	case modern:
 		m = c.dress(m)
 	case kind == "complete":
-		m = m.Edit(jsonrpc.Delete("result", "resultType"))
+		m = m.Edit(c.undress()...)
 	case kind != "":
 		e, status := c.b.settings().Table.Error(protocol.Unavailable, c.version,
 			"The provider's answer, \""+clip(kind)+"\", needs protocol revision "+protocol.V20260728, reason{Reason: "unsupported-result"})
@@ -144,6 +147,9 @@ func (c *call) inboundError(m *jsonrpc.Message) (*jsonrpc.Message, int) {
 	}
 	return m, status
 }
+
+// tasksExtension is what a client declares that can wait for tasks (SEP-2663).
+const tasksExtension = "io.modelcontextprotocol/tasks"
 
 // cacheable are the methods whose results say for how long they hold.
 var cacheable = map[string]bool{"tools/list": true, "prompts/list": true, "resources/list": true,
@@ -170,6 +176,15 @@ func (c *call) dress(m *jsonrpc.Message) *jsonrpc.Message {
 		return m
 	}
 	return m.Edit(edits...)
+}
+
+// undress takes from a result what only the newest revision knows.
+func (c *call) undress() []jsonrpc.Edit {
+	edits := []jsonrpc.Edit{jsonrpc.Delete("result", "resultType")}
+	if cacheable[c.request.Method] {
+		edits = append(edits, jsonrpc.Delete("result", "ttlMs"), jsonrpc.Delete("result", "cacheScope"))
+	}
+	return edits
 }
 
 func (c *call) modern() bool { return protocol.EraOf(c.version) == protocol.Modern }

@@ -39,16 +39,18 @@ var ourCapabilities = json.RawMessage(`{"roots":{"listChanged":true},"sampling":
 // the question what the provider is.
 func (k *conn) handshake(ctx context.Context) error {
 	how := k.slot.conf().Protocol
-	if how != "legacy" {
-		within, cancel := context.WithTimeout(ctx, probeTime)
-		err := k.discover(within)
-		cancel()
-		if err == nil || how == "modern" || ctx.Err() != nil {
-			return err
-		}
-		if k.isOver() {
-			return k.over
-		}
+	if how == "legacy" || how != "modern" && k.slot.dumb.Swap(false) {
+		return k.initialize(ctx)
+	}
+	within, cancel := context.WithTimeout(ctx, min(probeTime, k.slot.connectTimeout()/2))
+	err := k.discover(within)
+	cancel()
+	if err == nil || how == "modern" || ctx.Err() != nil {
+		return err
+	}
+	if k.isOver() { // some end when they are asked what they do not know
+		k.slot.dumb.Store(true)
+		return err
 	}
 	return k.initialize(ctx)
 }

@@ -1,9 +1,10 @@
 package mcp
 
 import (
+	"context"
 	"encoding/json"
-	"errors"
 	"slices"
+	"time"
 
 	"github.com/sluicegate/sluice/mcp/audit"
 	"github.com/sluicegate/sluice/mcp/jsonrpc"
@@ -53,6 +54,7 @@ func (s *Session) listen(c *call) {
 	if !h.has("resources", "subscribe") {
 		w.URIs = nil
 	}
+	s.look()
 	s.mu.Lock()
 	s.listening = &listener{c, w}
 	s.mu.Unlock()
@@ -61,11 +63,12 @@ func (s *Session) listen(c *call) {
 	c.mu.Unlock()
 	c.tell(jsonrpc.NewNotification("notifications/subscriptions/acknowledged", map[string]any{
 		"_meta": map[string]any{protocol.MetaSubscription: c.request.ID.Raw()}, "notifications": w}))
-	for _, uri := range w.URIs {
-		s.slot.subscribe(s, uri)
-	}
-	if k := s.slot.connection(); k != nil && len(w.URIs) > 0 {
-		k.follow()
+	fresh := slices.DeleteFunc(w.URIs, func(uri string) bool {
+		first, ok := s.slot.subscribe(s, uri)
+		return !first || !ok
+	})
+	if k := s.slot.connection(); k != nil {
+		k.subscribeTo(fresh)
 	}
 	s.b.running.Go(func() { c.untilStopped(s) })
 }
@@ -92,14 +95,25 @@ func (l *listener) tell(m *jsonrpc.Message) {
 	}
 }
 
-// follow asks a provider of the newest revision to tell of changes, and an older one for
-// the resources that somebody wants to hear of. Asked again, it asks for what is wanted by
-// then.
-func (k *conn) follow() {
-	if protocol.EraOf(k.hello.version) != protocol.Modern {
-		k.slot.b.subscribeAgain(k)
+// greet asks a provider that has come, or has come back, for what its clients want to hear.
+func (k *conn) greet() {
+	if protocol.EraOf(k.hello.version) == protocol.Modern {
+		k.follow()
 		return
 	}
+	k.subscribeTo(k.slot.interesting())
+	if level, ok := k.slot.b.sessions.loudest(k.slot); ok && k.hello.has("logging") {
+		k.slot.b.running.Go(func() {
+			ctx, cancel := context.WithTimeout(k.slot.b.ctx, listTime)
+			defer cancel()
+			_, _ = k.ask(ctx, "logging/setLevel", map[string]any{"level": level}) // it says more or less then
+		})
+	}
+}
+
+// follow asks a provider of the newest revision to tell of changes. Asked again, it asks for
+// what is wanted by then.
+func (k *conn) follow() {
 	w := wanted{k.hello.has("tools", "listChanged"), k.hello.has("prompts", "listChanged"), k.hello.has("resources", "listChanged"), k.slot.interesting()}
 	if !w.Tools && !w.Prompts && !w.Resources && len(w.URIs) == 0 {
 		return
@@ -110,9 +124,9 @@ func (k *conn) follow() {
 	k.following = id
 	k.mu.Unlock()
 	params := map[string]any{"_meta": k.ourMeta(), "notifications": w}
-	err := k.send(k.slot.b.ctx, link.Outgoing{Message: jsonrpc.NewRequest(id, "subscriptions/listen", params)}, silent{})
-	if err != nil && !errors.Is(err, link.ErrNotSent) {
-		k.slot.b.log.Warn("mcp: a provider does not tell of changes", "slot", k.slot.name, "error", err)
+	f := follower{k, id, time.Now()}
+	if err := k.send(k.slot.b.ctx, link.Outgoing{Message: jsonrpc.NewRequest(id, "subscriptions/listen", params)}, f); err != nil {
+		f.lost(link.Failure{Err: err})
 	}
 	if !before.IsZero() {
 		k.take(before)
@@ -132,10 +146,45 @@ func (sl *slot) interesting() []string {
 	return uris
 }
 
-// silent waits for an answer that says nothing: of a request that lasts.
-type silent struct{}
+// A follower waits for the end of a request by which a provider tells of changes.
+type follower struct {
+	conn  *conn
+	id    jsonrpc.ID
+	began time.Time
+}
 
-func (silent) reply(*jsonrpc.Message)     {}
-func (silent) lost(link.Failure)          {}
-func (silent) step(*jsonrpc.Message)      {}
-func (silent) tell(*jsonrpc.Message) bool { return false }
+// reply ends it in order, or says that the provider knows no such request.
+func (f follower) reply(m *jsonrpc.Message) {
+	if m.Err == nil {
+		f.again()
+		return
+	}
+	f.conn.slot.b.log.Warn("mcp: a provider does not tell of changes", "slot", f.conn.slot.name, "error", failure(m))
+}
+
+func (f follower) lost(link.Failure)        { f.again() }
+func (follower) step(*jsonrpc.Message)      {}
+func (follower) tell(*jsonrpc.Message) bool { return false }
+
+// again asks anew after a while, the longer the sooner it has ended, and looks what has
+// changed in between. One that another has replaced is over.
+func (f follower) again() {
+	k := f.conn
+	pause := max(firstPause, longestPause-time.Since(f.began))
+	time.AfterFunc(pause, func() {
+		k.mu.Lock()
+		current := k.following == f.id && k.over == nil
+		k.mu.Unlock()
+		if current {
+			k.follow()
+			k.slot.changed(k)
+		}
+	})
+}
+
+// loudest returns the most talkative level that clients of a slot have asked for, and whether
+// any has.
+func (ss *sessions) loudest(sl *slot) (level string, asked bool) {
+	ss.each(sl, func(s *Session) { asked = asked || s.asksForLogs() })
+	return ss.mostTalkative(sl), asked
+}

@@ -75,20 +75,39 @@ func (s *Session) initialize(c *call) {
 		c.failCode(codeInvalidParams, badRequestStatus, "initialize needs protocolVersion, capabilities and clientInfo")
 		return
 	}
-	if s.Version() != "" {
-		c.failCode(codeInvalidRequest, badRequestStatus, "The session has been initialized already")
-		return
-	}
 	h, ok := s.hello(c)
 	if !ok {
 		return
 	}
 	version := protocol.Negotiate(p.ProtocolVersion)
 	s.mu.Lock()
-	s.version, s.capabilities = version, p.Capabilities
+	again := s.version != ""
+	if !again {
+		s.version, s.capabilities = version, p.Capabilities
+	}
 	s.mu.Unlock()
+	if again {
+		c.failCode(codeInvalidRequest, badRequestStatus, "The session has been initialized already")
+		return
+	}
+	s.look()
 	c.learn(func() { c.version = version })
-	c.result(initialized{version, h.offered(), h.info, h.instructions}, audit.Completed)
+	info := h.info
+	if !isObject(info) { // which clients of these revisions insist on
+		info = s.b.infoJSON
+	}
+	c.result(initialized{version, h.offered(), info, text(h.instructions)}, audit.Completed)
+}
+
+// isObject reports whether a value is one with members.
+func isObject(raw json.RawMessage) bool { return len(raw) > 0 && raw[0] == '{' }
+
+// text returns a value that is a text, or nothing.
+func text(raw json.RawMessage) json.RawMessage {
+	if len(raw) > 0 && raw[0] == '"' {
+		return raw
+	}
+	return nil
 }
 
 type initialized struct {
@@ -116,7 +135,7 @@ func (s *Session) hello(c *call) (hello, bool) {
 // broker, whether the provider tells them or not: it may have been replaced.
 func (h *hello) offered() json.RawMessage {
 	raw := h.capabilities
-	if len(raw) == 0 {
+	if !isObject(raw) {
 		return json.RawMessage(`{}`)
 	}
 	if h.has("tools") {
@@ -142,8 +161,8 @@ func (s *Session) discover(c *call) {
 	if !ok {
 		return
 	}
-	d := discovered{ResultType: "complete", SupportedVersions: protocol.Versions(), Capabilities: h.offered(), Instructions: h.instructions, CacheScope: "private"}
-	if h.info != nil {
+	d := discovered{ResultType: "complete", SupportedVersions: protocol.Versions(), Capabilities: h.offered(), Instructions: text(h.instructions), CacheScope: "private"}
+	if isObject(h.info) {
 		d.Meta = map[string]json.RawMessage{protocol.MetaServerInfo: h.info}
 	}
 	c.result(d, audit.Completed)
@@ -158,13 +177,26 @@ func (s *Session) setLevel(c *call) {
 		c.failCode(codeInvalidParams, okStatus, "level is one of debug, info, notice, warning, error, critical, alert and emergency")
 		return
 	}
+	if !c.plainSlot() || !c.allowed("") {
+		return
+	}
+	k := s.provider(c)
+	if k == nil {
+		return
+	}
 	s.mu.Lock()
 	s.level = level
 	s.mu.Unlock()
+	if protocol.EraOf(k.hello.version) == protocol.Modern { // which hears of it with each call
+		c.result(struct{}{}, audit.Completed)
+		return
+	}
 	most := s.b.sessions.mostTalkative(s.slot)
 	text, _ := json.Marshal(most)
 	c.learn(func() { c.request = c.request.Edit(jsonrpc.Set(text, "params", "level")) })
-	s.forward(c)
+	if c.admitMethod() {
+		c.dispatch(k)
+	}
 }
 
 // levels of log messages, the most talkative first.

@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/sluicegate/sluice/mcp/audit"
@@ -146,6 +147,7 @@ func (l *catalog) problems() (found []ToolProblem) {
 	if l == nil {
 		return nil
 	}
+	found = slices.Clone(l.unfit)
 	for _, name := range l.twice {
 		found = append(found, ToolProblem{name, "listed twice; the first counts"})
 	}

@@ -127,8 +127,11 @@ func (c *call) unpark(name string) (again, ok bool) {
 		own = jsonrpc.Set(s.State, "params", "requestState")
 	}
 	c.learn(func() { c.request = c.request.Edit(own) })
+	if time.Now().Unix() > s.Until {
+		return false, true
+	}
 	first := p.take(s.Call)
-	if first == nil || time.Now().Unix() > s.Until {
+	if first == nil {
 		return false, true
 	}
 	first.mu.Lock()

@@ -186,7 +186,7 @@ func (k *conn) notification(m *jsonrpc.Message, of jsonrpc.ID) {
 	case "notifications/tools/list_changed":
 		k.slot.changed(k)
 	case "notifications/prompts/list_changed", "notifications/resources/list_changed":
-		k.slot.b.sessions.listChanged(k.slot, m)
+		k.slot.b.sessions.listChanged(k.slot, protocol.Strip(m))
 	case "notifications/resources/updated":
 		k.slot.updated(m)
 	case "notifications/tasks/status":
@@ -217,7 +217,7 @@ func (k *conn) logged(m *jsonrpc.Message, of jsonrpc.ID) {
 		c = k.only()
 	}
 	if c != nil {
-		if c.session.wants(level) {
+		if c.wantsLog(level) {
 			c.tell(m)
 		}
 		return
@@ -227,6 +227,19 @@ func (k *conn) logged(m *jsonrpc.Message, of jsonrpc.ID) {
 			s.push(m)
 		}
 	})
+}
+
+// wantsLog reports whether the call's client wants to see a log message of a level. One of
+// the newest revision says so in each request, or gets none.
+func (c *call) wantsLog(level string) bool {
+	if !c.modern() {
+		return c.session.wants(level)
+	}
+	c.mu.Lock()
+	raw, _ := c.request.Param("_meta", protocol.MetaLogLevel)
+	c.mu.Unlock()
+	var least string
+	return json.Unmarshal(raw, &least) == nil && severity(least) >= 0 && severity(level) >= severity(least)
 }
 
 // withdraw is a provider that no longer wants an answer to its question. The client may be
@@ -253,8 +266,10 @@ func (k *conn) withdraw(m *jsonrpc.Message) {
 
 // asksForLogs reports whether the client has set a level: only then does it hear what
 // belongs to no call of its own.
-func (s *Session) asksForLogs() bool {
+func (s *Session) asksForLogs() bool { return s.logLevel() != "" }
+
+func (s *Session) logLevel() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.level != ""
+	return s.level
 }

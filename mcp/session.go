@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -79,6 +80,18 @@ func (b *Broker) Connect(name string, who *policy.Caller, o ConnectOptions) (*Se
 	return s, nil
 }
 
+// slotNamed returns the slot of a name that has clients, nil if there is none.
+func (ss *sessions) slotNamed(name string) *slot {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	for sl := range ss.by {
+		if sl.name == name {
+			return sl
+		}
+	}
+	return nil
+}
+
 // An Access says whether a caller may use a slot at all.
 type Access uint8
 
@@ -127,9 +140,7 @@ func (s *Session) Close() {
 	for _, q := range questions {
 		q.from.refused("the client has gone")
 	}
-	for uri := range uris {
-		s.slot.unsubscribe(s, uri)
-	}
+	s.slot.unsubscribe(s, slices.Collect(maps.Keys(uris))...)
 }
 
 // Receive takes a message of the client and returns at once; what answers it goes to x. It
@@ -286,17 +297,25 @@ type unsupported struct {
 	Requested string   `json:"requested"`
 }
 
-// push sends the client a frame of no request.
+// push sends the client a frame of no request. One of a revision without sessions hears of
+// nothing that it has not asked for.
 func (s *Session) push(m *jsonrpc.Message) {
 	s.mu.Lock()
-	l := s.listening
+	l, old := s.listening, s.version != ""
 	s.mu.Unlock()
 	switch {
 	case l != nil:
 		l.tell(m)
-	case s.o.Push != nil:
+	case old && s.o.Push != nil:
 		s.o.Push(m.Raw)
 	}
+}
+
+// hears reports whether push leads anywhere.
+func (s *Session) hears() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.listening != nil || s.version != "" && s.o.Push != nil
 }
 
 // strip takes from a client's message what only the broker may say, and what was said to

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,10 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sluicegate/sluice/mcp/audit"
 	"github.com/sluicegate/sluice/mcp/jsonrpc"
 	"github.com/sluicegate/sluice/mcp/link"
-	"github.com/sluicegate/sluice/mcp/policy"
 )
 
 // A Slot is a place for one provider.
@@ -76,12 +75,12 @@ type slot struct {
 	b       *Broker
 	name    string
 	options atomic.Pointer[Slot]
-	builtin *builtin // the broker's own tools, instead of a provider
-	all     bool     // the union of all slots, instead of a provider
-	stop    context.CancelFunc
-	kick    chan struct{} // calls again at once
+	builtin *builtin    // the broker's own tools, instead of a provider
+	all     bool        // the union of all slots, instead of a provider
+	dumb    atomic.Bool // the provider ends the connection when it is asked what it is
 
 	mu        sync.Mutex
+	stop      context.CancelFunc // ends the calling of the provider; nil where it dials in
 	current   *conn
 	holder    *conn // who dialled in and has the slot, also before the handshake is through
 	born      int64
@@ -94,15 +93,52 @@ type slot struct {
 }
 
 func (b *Broker) newSlot(o Slot) *slot {
-	sl := &slot{b: b, name: o.Name, kick: make(chan struct{}, 1), interest: map[string]map[*Session]bool{}}
-	sl.options.Store(&o)
-	if o.Dialer != nil {
-		ctx, stop := context.WithCancel(b.ctx)
-		sl.stop = stop
-		sl.trying = make(chan struct{})
-		b.running.Go(func() { sl.run(ctx) })
-	}
+	sl := &slot{b: b, name: o.Name, interest: map[string]map[*Session]bool{}}
+	sl.start(&o)
 	return sl
+}
+
+// start begins to call the provider, if it is one that is called.
+func (sl *slot) start(o *Slot) {
+	sl.options.Store(o)
+	if o.Dialer == nil {
+		return
+	}
+	ctx, stop := context.WithCancel(sl.b.ctx)
+	sl.mu.Lock()
+	sl.stop, sl.next = stop, time.Time{}
+	if sl.trying == nil {
+		sl.trying = make(chan struct{})
+	}
+	sl.mu.Unlock()
+	sl.b.running.Go(func() { sl.run(ctx) })
+}
+
+// end ends the slot's connection and calls no more. What is being connected can not become
+// the slot's connection after that.
+func (sl *slot) end() {
+	sl.mu.Lock()
+	k, stop := cmp.Or(sl.current, sl.holder), sl.stop
+	sl.stop = nil
+	if stop != nil {
+		stop()
+	}
+	sl.mu.Unlock()
+	sl.dumb.Store(false)
+	if k != nil {
+		k.Down(errEnded)
+		_ = k.link.Close()
+	}
+}
+
+// errEnded ends a connection of a slot that has other options now, or is no more.
+var errEnded = errors.New("mcp: the slot's configuration has changed")
+
+// dials reports whether the broker calls the provider.
+func (sl *slot) dials() bool {
+	sl.mu.Lock()
+	defer sl.mu.Unlock()
+	return sl.stop != nil
 }
 
 func (sl *slot) conf() *Slot { return sl.options.Load() }
@@ -115,12 +151,10 @@ func (sl *slot) connectTimeout() time.Duration {
 }
 
 func (sl *slot) tooLarge(m *jsonrpc.Message) bool {
-	most := sl.conf().MaxResult
-	if most == 0 {
-		most = defaultResult
-	}
-	return len(m.Raw) > most
+	return len(m.Raw) > sl.maxResult()
 }
+
+func (sl *slot) maxResult() int { return cmp.Or(sl.conf().MaxResult, defaultResult) }
 
 // run keeps a provider connected that the broker calls.
 func (sl *slot) run(ctx context.Context) {
@@ -130,7 +164,7 @@ func (sl *slot) run(ctx context.Context) {
 		if time.Since(began) > steady {
 			failures = 0
 		}
-		if errors.Is(err, errRenew) {
+		if errors.Is(err, errRenew) && time.Since(began) > firstPause {
 			continue
 		}
 		sl.pause(ctx, failures, err)
@@ -151,7 +185,9 @@ func (sl *slot) dial(ctx context.Context) error {
 		k.link = l
 		err = sl.welcome(within, k)
 	}
-	sl.tried(err)
+	if ctx.Err() == nil {
+		sl.tried(err)
+	}
 	if err != nil {
 		if l != nil {
 			_ = l.Close()
@@ -160,11 +196,15 @@ func (sl *slot) dial(ctx context.Context) error {
 	}
 	select {
 	case <-k.done:
+		return k.over
+	case <-k.leaving:
+		sl.b.running.Go(func() { k.finish(ctx) })
+		return errRenew
 	case <-ctx.Done():
 		_ = l.Close()
 		<-k.done
+		return ctx.Err()
 	}
-	return k.over
 }
 
 // pause waits before the next attempt, the longer the more have failed.
@@ -175,7 +215,9 @@ func (sl *slot) pause(ctx context.Context, failures int, err error) {
 	most := min(firstPause<<min(failures, 10), longestPause)
 	wait := most/2 + rand.N(most/2)
 	sl.mu.Lock()
-	sl.next = time.Now().Add(wait)
+	if ctx.Err() == nil {
+		sl.next = time.Now().Add(wait)
+	}
 	sl.mu.Unlock()
 	sl.b.log.Warn("mcp: a provider is not connected", "slot", sl.name, "error", err, "next", wait.Round(time.Millisecond))
 	timer := time.NewTimer(wait)
@@ -183,10 +225,9 @@ func (sl *slot) pause(ctx context.Context, failures int, err error) {
 	select {
 	case <-ctx.Done():
 	case <-timer.C:
-	case <-sl.kick:
 	}
 	sl.mu.Lock()
-	if sl.trying == nil {
+	if sl.trying == nil && ctx.Err() == nil {
 		sl.trying = make(chan struct{})
 	}
 	sl.mu.Unlock()
@@ -211,26 +252,31 @@ func (sl *slot) welcome(ctx context.Context, k *conn) error {
 	}
 	list := k.list(ctx)
 	sl.mu.Lock()
+	if ctx.Err() != nil {
+		sl.mu.Unlock()
+		return ctx.Err()
+	}
 	sl.born++
 	k.born = sl.born
 	old := sl.current
 	sl.current = k
 	sl.mu.Unlock()
 	if k.isOver() { // before it was there to be dropped
-		sl.dropped(k)
+		sl.dropped(k, k.over)
 		return k.over
 	}
 	sl.show(list)
+	sl.b.unionMayHaveChanged()
 	if old != nil && old != k {
 		_ = old.link.Close()
 	}
 	sl.b.log.Info("mcp: a provider is connected", "slot", sl.name, "protocol", k.hello.version, "tools", list.count())
-	k.follow()
+	k.greet()
 	return nil
 }
 
 // dropped takes k from the slot if it is still the one there.
-func (sl *slot) dropped(k *conn) {
+func (sl *slot) dropped(k *conn, err error) {
 	sl.mu.Lock()
 	if sl.holder == k {
 		sl.holder = nil
@@ -238,14 +284,15 @@ func (sl *slot) dropped(k *conn) {
 	gone := sl.current == k
 	if gone {
 		sl.current = nil
-		sl.lastErr = k.over
-		if sl.conf().Dialer != nil && sl.trying == nil {
+		sl.lastErr = err
+		if sl.stop != nil && sl.trying == nil {
 			sl.trying = make(chan struct{})
 		}
 	}
 	sl.mu.Unlock()
 	if gone {
 		sl.b.cache.Drop(sl.name)
+		sl.b.unionMayHaveChanged()
 	}
 }
 
@@ -260,7 +307,7 @@ func (sl *slot) connection() *conn {
 func (sl *slot) await(ctx context.Context) *conn {
 	sl.mu.Lock()
 	k, trying := sl.current, sl.trying
-	waits := k == nil && trying != nil && time.Now().After(sl.next)
+	waits := k == nil && trying != nil && !time.Now().Before(sl.next)
 	sl.mu.Unlock()
 	if !waits {
 		return k
@@ -272,12 +319,6 @@ func (sl *slot) await(ctx context.Context) *conn {
 	case <-ctx.Done():
 	}
 	return sl.connection()
-}
-
-// renew ends a connection whose session has gone, and calls the provider again.
-func (sl *slot) renew(k *conn) {
-	k.Down(errRenew)
-	_ = k.link.Close()
 }
 
 // absent says in words that no provider is there.
@@ -298,7 +339,7 @@ func (sl *slot) lateText(ms int64) string {
 }
 
 func (sl *slot) largeText(n int) string {
-	return fmt.Sprintf("Provider %q answered with %d bytes; the slot's maxResultBytes is less", sl.name, n)
+	return fmt.Sprintf("Provider %q answered with %d bytes, which are more than the %d that maxResultBytes allows", sl.name, n, sl.maxResult())
 }
 
 func (sl *slot) lostText(f link.Failure) string {
@@ -314,100 +355,6 @@ func lostReason(f link.Failure) reason {
 		r.RetryAfterMs = f.RetryAfter.Milliseconds()
 	}
 	return r
-}
-
-// A TakeoverMode says when a provider may take a slot that another connection holds.
-type TakeoverMode uint8
-
-// The modes. Only the same principal may ever take over.
-const (
-	TakeoverDead   TakeoverMode = iota // when the one that holds it does not answer any more
-	TakeoverNever                      // not before it has gone
-	TakeoverAlways                     // at once
-)
-
-// Errors of Register.
-var (
-	ErrTaken   = errors.New("mcp: the slot is taken by a provider that is alive")
-	ErrForeign = errors.New("mcp: the slot is another provider's")
-)
-
-// Register gives a slot to a provider that has dialled in as who, over l; nil is
-// one that has not said who it is. What the link
-// receives goes to the inbox from then on; the handshake follows in the background. It
-// returns ErrNoSlot, ErrTaken or ErrForeign if the provider may not have the slot.
-func (b *Broker) Register(name string, who *policy.Principal, l link.Link) (link.Inbox, error) {
-	sl := b.dialledSlot(name, who)
-	if sl == nil {
-		return nil, ErrNoSlot
-	}
-	k := newConn(sl, who)
-	k.link = l
-	if err := sl.claim(k); err != nil {
-		b.noteTakeover(k, err)
-		return nil, err
-	}
-	b.running.Go(func() {
-		ctx, cancel := context.WithTimeout(b.ctx, sl.connectTimeout())
-		defer cancel()
-		err := sl.welcome(ctx, k)
-		sl.tried(err)
-		b.noteTakeover(k, err)
-		if err != nil {
-			b.log.Warn("mcp: a provider's handshake failed", "slot", sl.name, "provider", k.providerName(), "error", err)
-			_ = l.Close()
-		}
-	})
-	return k, nil
-}
-
-// claim gives the slot to k, and ends the connection that holds it if its provider may be
-// taken over.
-func (sl *slot) claim(k *conn) error {
-	for {
-		sl.mu.Lock()
-		holder := sl.holder
-		if holder == nil {
-			sl.holder = k
-			sl.mu.Unlock()
-			return nil
-		}
-		sl.mu.Unlock()
-		if holder.provider == nil || k.provider == nil || holder.provider.ID != k.provider.ID {
-			return ErrForeign
-		}
-		if !sl.yields(holder) {
-			return ErrTaken
-		}
-		holder.Down(errReplaced) // which leaves the slot to the next
-		_ = holder.link.Close()
-	}
-}
-
-// yields reports whether a connection may be replaced by another of its provider's.
-func (sl *slot) yields(k *conn) bool {
-	switch sl.b.settings().Takeover {
-	case TakeoverNever:
-		return false
-	case TakeoverAlways:
-		return true
-	}
-	ctx, cancel := context.WithTimeout(sl.b.ctx, probeWait)
-	defer cancel()
-	p, ok := k.link.(link.Prober)
-	return ok && !p.Alive(ctx)
-}
-
-var errReplaced = errors.New("mcp: another connection of the provider has taken the slot")
-
-const probeWait = 3 * time.Second
-
-func (b *Broker) noteTakeover(k *conn, err error) {
-	e := audit.Event{Action: audit.Takeover, Outcome: pick(err == nil, audit.Granted, audit.Refused), Allowed: err == nil, Slot: k.slot.name, Identity: k.providerName()}
-	if err != nil {
-		e.Error = err.Error()
-	}
-	b.note(e)
 }
 
 func sortSlots(list []*slot) {

@@ -3,6 +3,9 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/sluicegate/sluice/mcp/audit"
 	"github.com/sluicegate/sluice/mcp/jsonrpc"
@@ -22,6 +25,7 @@ func resourceURI(c *call) (string, bool) {
 	return uri, true
 }
 
+// subscribe asks an older provider each time, so that each client hears what it says.
 func (s *Session) subscribe(c *call) {
 	uri, ok := resourceURI(c)
 	if !ok || !c.plainSlot() || !c.allowed("") {
@@ -31,16 +35,24 @@ func (s *Session) subscribe(c *call) {
 	if k == nil {
 		return
 	}
+	modern := protocol.EraOf(k.hello.version) == protocol.Modern
+	if modern && !k.hello.has("resources", "subscribe") {
+		s.unknown(c)
+		return
+	}
 	first, ok := s.slot.subscribe(s, uri)
-	if !ok {
+	switch {
+	case !ok:
 		c.failCode(codeInvalidParams, okStatus, "Too many subscriptions")
-		return
-	}
-	if !first {
+	case modern:
+		if first {
+			k.follow()
+		}
 		c.result(struct{}{}, audit.Completed)
-		return
+	default:
+		c.learn(func() { c.undo = func() { s.forgetURI(uri); s.slot.leave(s, uri) } })
+		c.dispatch(k)
 	}
-	c.dispatch(k)
 }
 
 func (s *Session) unsubscribe(c *call) {
@@ -48,18 +60,15 @@ func (s *Session) unsubscribe(c *call) {
 	if !ok || !c.plainSlot() || !c.allowed("") {
 		return
 	}
-	k := s.provider(c)
-	if k == nil {
-		return
-	}
-	s.mu.Lock()
-	delete(s.subscribed, uri)
-	s.mu.Unlock()
-	if s.slot.leave(s, uri) {
-		c.dispatch(k)
-		return
-	}
+	s.forgetURI(uri)
+	s.slot.unsubscribe(s, uri)
 	c.result(struct{}{}, audit.Completed)
+}
+
+func (s *Session) forgetURI(uri string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.subscribed, uri)
 }
 
 // plainSlot reports whether the slot is a provider's. It answers the call if not.
@@ -105,56 +114,82 @@ func (sl *slot) leave(s *Session, uri string) (last bool) {
 	return true
 }
 
-// unsubscribe is leave for a client that has gone: nobody waits for the provider's answer.
-func (sl *slot) unsubscribe(s *Session, uri string) {
+// unsubscribe notes that s does not want to hear of resources any more, and tells the
+// provider of those that nobody wants to hear of.
+func (sl *slot) unsubscribe(s *Session, uris ...string) {
+	uris = slices.DeleteFunc(uris, func(uri string) bool { return !sl.leave(s, uri) })
 	k := sl.connection()
-	if !sl.leave(s, uri) || k == nil || protocol.EraOf(k.hello.version) == protocol.Modern {
-		return
+	switch {
+	case k == nil || len(uris) == 0:
+	case protocol.EraOf(k.hello.version) == protocol.Modern:
+		k.follow()
+	default:
+		sl.b.running.Go(func() {
+			k.aboutResources("resources/unsubscribe", uris)
+			// Somebody may have subscribed before the provider has taken that.
+			k.aboutResources("resources/subscribe", slices.DeleteFunc(uris, func(uri string) bool { return !sl.wanted(uri) }))
+		})
 	}
-	sl.b.running.Go(func() {
-		ctx, cancel := context.WithTimeout(sl.b.ctx, listTime)
-		defer cancel()
-		_, _ = k.ask(ctx, "resources/unsubscribe", map[string]any{"uri": uri})
-	})
 }
 
-// subscribeAgain asks a provider that has come back for what its clients still want.
-func (b *Broker) subscribeAgain(k *conn) {
-	if protocol.EraOf(k.hello.version) == protocol.Modern || !k.hello.has("resources", "subscribe") {
-		return
-	}
-	sl := k.slot
+func (sl *slot) wanted(uri string) bool {
 	sl.mu.Lock()
-	uris := make([]string, 0, len(sl.interest))
-	for uri := range sl.interest {
-		uris = append(uris, uri)
-	}
-	sl.mu.Unlock()
-	b.running.Go(func() {
-		for _, uri := range uris {
-			ctx, cancel := context.WithTimeout(b.ctx, listTime)
-			_, err := k.ask(ctx, "resources/subscribe", map[string]any{"uri": uri})
-			cancel()
-			if err != nil {
-				b.log.Warn("mcp: a subscription was not taken up again", "slot", sl.name, "error", err)
-				return
-			}
-		}
-	})
+	defer sl.mu.Unlock()
+	return len(sl.interest[uri]) > 0
 }
 
-// updated tells those who have subscribed.
+// aboutResources asks a provider of an older revision something about resources, one by one.
+func (k *conn) aboutResources(method string, uris []string) {
+	for _, uri := range uris {
+		ctx, cancel := context.WithTimeout(k.slot.b.ctx, listTime)
+		m, err := k.ask(ctx, method, map[string]any{"uri": uri})
+		cancel()
+		if err == nil {
+			err = failure(m)
+		}
+		if err != nil {
+			k.slot.b.log.Warn("mcp: a provider did not take a subscription, or its end", "slot", k.slot.name, "error", err)
+		}
+		if k.isOver() {
+			return
+		}
+	}
+}
+
+// subscribeTo asks the provider for resources that clients want to hear of.
+func (k *conn) subscribeTo(uris []string) {
+	switch {
+	case len(uris) == 0:
+	case protocol.EraOf(k.hello.version) == protocol.Modern:
+		k.follow()
+	case k.hello.has("resources", "subscribe"):
+		k.slot.b.running.Go(func() { k.aboutResources("resources/subscribe", uris) })
+	}
+}
+
+// updated tells those who have subscribed, to the resource or to one that it is part of.
 func (sl *slot) updated(m *jsonrpc.Message) {
 	raw, _ := m.Param("uri")
 	var uri string
-	_ = json.Unmarshal(raw, &uri)
+	if json.Unmarshal(raw, &uri) != nil {
+		return
+	}
 	sl.mu.Lock()
-	var hear []*Session
-	for s := range sl.interest[uri] {
-		hear = append(hear, s)
+	hear := map[*Session]bool{}
+	for of, who := range sl.interest {
+		if isPart(uri, of) {
+			maps.Copy(hear, who)
+		}
 	}
 	sl.mu.Unlock()
-	for _, s := range hear {
+	m = protocol.Strip(m)
+	for s := range hear {
 		s.push(m)
 	}
+}
+
+// isPart reports whether a URI is another one, or of something in it.
+func isPart(uri, of string) bool {
+	rest, ok := strings.CutPrefix(uri, of)
+	return ok && (rest == "" || strings.HasSuffix(of, "/") || strings.ContainsAny(rest[:1], "/?#"))
 }

@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"encoding/json"
-	"slices"
 	"sync"
 	"time"
 
@@ -18,7 +17,11 @@ type task struct {
 	slot     *slot
 	identity string
 	call     *call
-	timer    *time.Timer
+	timer    *time.Timer // ends it when its time is over
+
+	pause time.Duration // between looks at it
+	next  *time.Timer   // the next look
+	seen  time.Time     // when somebody last looked
 }
 
 // taskGrace is what a task may live on beyond the time that its provider gave it, and
@@ -46,14 +49,23 @@ type taskState struct {
 	Status string `json:"status"`
 	TTL    *int64 `json:"ttl"`
 	TTLMs  *int64 `json:"ttlMs"`
+	// Poll and PollMs are how often the provider wants to be asked, in milliseconds.
+	Poll   int64 `json:"pollInterval"`
+	PollMs int64 `json:"pollIntervalMs"`
 }
 
-// stateOf reads what m says of a task. The experimental tasks of 2025-11-25 stand in a
-// member of their own in the answer that creates one.
-func stateOf(raw json.RawMessage) (taskState, bool) {
-	if inner, ok := jsonrpc.Lookup(raw, "task"); ok {
-		raw = inner
+// created reads the task that an answer to a call of a tool creates. In 2025-11-25 it stands
+// in a member of its own; since then the kind of the result says what it is.
+func created(m *jsonrpc.Message) (taskState, bool) {
+	if resultType(m) == "task" {
+		return stateOf(m.Result)
 	}
+	inner, _ := jsonrpc.Lookup(m.Result, "task")
+	return stateOf(inner)
+}
+
+// stateOf reads what a result or a notification says of a task.
+func stateOf(raw json.RawMessage) (taskState, bool) {
 	var t taskState
 	if _, ok := jsonrpc.Lookup(raw, "taskId"); !ok {
 		return t, false // most answers, of which some are large
@@ -80,17 +92,16 @@ func (ts *tasks) watch(c *call, m *jsonrpc.Message) (goesOn bool) {
 	if m.Err != nil {
 		return false
 	}
-	t, ok := stateOf(m.Result)
-	switch {
-	case c.request.Method == "tools/call":
-		if !ok || t.over() {
-			return false
-		}
-		return ts.begin(c, t)
-	case c.request.Method == "tasks/result":
+	switch c.request.Method {
+	case "tools/call":
+		t, ok := created(m)
+		return ok && !t.over() && ts.begin(c, t)
+	case "tasks/result":
 		ts.over(c.slot, taskOf(c))
-	case ok && t.over():
-		ts.over(c.slot, t.TaskID)
+	case "tasks/get", "tasks/cancel", "tasks/update":
+		if t, ok := stateOf(m.Result); ok {
+			ts.saw(c.slot, t)
+		}
 	}
 	return false
 }
@@ -105,6 +116,8 @@ func (ts *tasks) begin(c *call, state taskState) bool {
 	}
 	t := &task{id: state.TaskID, slot: c.slot, identity: c.caller.Identity(), call: c}
 	t.timer = time.AfterFunc(state.life(), func() { ts.over(t.slot, t.id) })
+	t.pause, t.seen = state.pause(), time.Now()
+	t.next = time.AfterFunc(t.pause, func() { ts.poll(t) })
 	ts.by[key] = t
 	c.task = t.id
 	return true
@@ -120,6 +133,7 @@ func (ts *tasks) over(sl *slot, id string) {
 		return
 	}
 	t.timer.Stop()
+	t.next.Stop()
 	c := t.call
 	// Not in the caller's goroutine: it may hold another call's lock.
 	c.b.running.Go(func() {
@@ -149,9 +163,7 @@ func (ts *tasks) status(sl *slot, m *jsonrpc.Message) {
 		return
 	}
 	identity, ok := sl.b.ownerOf(sl, t.TaskID)
-	if t.over() {
-		ts.over(sl, t.TaskID)
-	}
+	ts.saw(sl, t)
 	if !ok {
 		return
 	}
@@ -190,21 +202,11 @@ func (s *Session) listTasks(c *call) {
 		return
 	}
 	c.filter = func(m *jsonrpc.Message) *jsonrpc.Message {
-		raw, _ := jsonrpc.Lookup(m.Result, "tasks")
-		var all []json.RawMessage
-		if json.Unmarshal(raw, &all) != nil {
-			return m
-		}
-		own := slices.DeleteFunc(all, func(raw json.RawMessage) bool {
+		return keepOnly(m, "tasks", func(raw json.RawMessage) bool {
 			t, ok := stateOf(raw)
 			identity, known := s.b.ownerOf(s.slot, t.TaskID)
-			return !ok || !known || identity != s.caller().Identity()
+			return ok && known && identity == s.caller().Identity()
 		})
-		text, err := json.Marshal(own)
-		if err != nil {
-			return m
-		}
-		return m.Edit(jsonrpc.Set(text, "result", "tasks"))
 	}
 	if k := s.provider(c); k != nil {
 		c.dispatch(k)

@@ -2,8 +2,10 @@ package mcp
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/sluicegate/sluice/mcp/audit"
+	"github.com/sluicegate/sluice/mcp/jsonrpc"
 	"github.com/sluicegate/sluice/mcp/protocol"
 )
 
@@ -45,7 +47,7 @@ func (s *Session) callProvider(c *call, name string) {
 	}
 	list := c.slot.tools.Load()
 	t := list.tool(name)
-	if t == nil && list.known() {
+	if t == nil && list.known() || !c.slot.offers(name) {
 		c.failWith(protocol.UnknownTool, audit.Event{Action: audit.Admit, Outcome: audit.Invalid, Reason: "unknown-tool"}, "Unknown tool", nil)
 		return
 	}
@@ -123,16 +125,41 @@ func (s *Session) listTools(c *call) {
 	}
 	list := s.slot.tools.Load()
 	if !list.known() {
+		c.filter = s.onlyVisible
 		c.dispatch(k) // the provider says what there is, or why not
 		return
 	}
-	c.result(toolList{Tools: s.visibleTools(s.slot, list), TTLMs: list.ttl, CacheScope: list.scope}, audit.Completed)
+	r := toolList{Tools: s.visibleTools(s.slot, list)}
+	if c.modern() {
+		r.TTLMs = list.ttl
+	}
+	c.result(r, audit.Completed)
 }
 
 type toolList struct {
-	Tools      []json.RawMessage `json:"tools"`
-	TTLMs      json.RawMessage   `json:"ttlMs,omitempty"`
-	CacheScope string            `json:"cacheScope,omitempty"`
+	Tools []json.RawMessage `json:"tools"`
+	TTLMs *int64            `json:"ttlMs,omitempty"`
+}
+
+// onlyVisible takes from a provider's own list what the caller may not call.
+func (s *Session) onlyVisible(m *jsonrpc.Message) *jsonrpc.Message {
+	return keepOnly(m, "tools", func(raw json.RawMessage) bool {
+		var t struct {
+			Name string `json:"name"`
+		}
+		return json.Unmarshal(raw, &t) == nil && s.maySee(s.slot, t.Name)
+	})
+}
+
+// keepOnly takes from a list in a result the elements that keep does not want.
+func keepOnly(m *jsonrpc.Message, member string, keep func(json.RawMessage) bool) *jsonrpc.Message {
+	raw, _ := jsonrpc.Lookup(m.Result, member)
+	var list []json.RawMessage
+	if json.Unmarshal(raw, &list) != nil {
+		return m
+	}
+	kept := jsonrpc.Encode(slices.DeleteFunc(list, func(raw json.RawMessage) bool { return !keep(raw) }))
+	return m.Edit(jsonrpc.Set(kept, "result", member))
 }
 
 // visibleTools are those of a provider that the caller may call.
@@ -146,7 +173,7 @@ func (s *Session) visibleTools(sl *slot, list *catalog) []json.RawMessage {
 	return visible
 }
 
-// maySee asks the same of the policy as a call would.
+// maySee asks the same as a call would be asked.
 func (s *Session) maySee(sl *slot, tool string) bool {
-	return s.b.settings().Policy.May(s.caller(), sl.name, "tools/call", tool).Allowed
+	return sl.offers(tool) && s.b.settings().Policy.May(s.caller(), sl.name, "tools/call", tool).Allowed
 }
