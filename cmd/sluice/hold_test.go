@@ -217,6 +217,38 @@ func TestHoldAndRelease(t *testing.T) {
 	})
 }
 
+// TestBrokerMetrics reads what Prometheus would see of a broker with a held call.
+func TestBrokerMetrics(t *testing.T) {
+	p := openPlant(t)
+	p.saturate()
+	if f := p.done("plant", "no-such-"+secretOfTests, `{}`); f.Error == nil {
+		t.Errorf("an unknown tool: %s", f.Raw)
+	}
+	got := scrape(t, p.admin)
+	for series, want := range map[string]float64{
+		"mcp_provider_connected{slot=plant}":                                 1,
+		"mcp_calls{slot=plant,state=abandoned}":                              1,
+		"mcp_slots_held{slot=plant}":                                         1,
+		"mcp_events_total{action=admit,outcome=dispatched,slot=plant}":       1,
+		"mcp_events_total{action=cancel,outcome=cancelled,slot=plant}":       1,
+		"mcp_events_total{action=admit,outcome=refused,slot=plant}":          1,
+		"mcp_events_total{action=admit,outcome=refused,slot=_broker}":        1,
+		"mcp_events_total{action=takeover,outcome=granted,slot=plant}":       1,
+		"mcp_refusals_total{reason=concurrency-exceeded,rule=one-at-a-time}": 2,
+		"mcp_refusals_total{reason=unknown-tool,rule=}":                      1,
+		"mcp_audit_lost_total{}":                                             0,
+	} {
+		if v, ok := got[series]; !ok || v != want {
+			t.Errorf("C-W22 %s is %v (there: %v), want %v", series, v, ok, want)
+		}
+	}
+	for series := range got {
+		if strings.Contains(series, secretOfTests) || strings.Contains(series, "alice") {
+			t.Errorf("C-104 a caller's text is in %s", series)
+		}
+	}
+}
+
 // audited reads the audit file until it has what is wanted, and returns it. The last line may
 // be about to be written.
 func (p *plant) audited(t *testing.T, wanted func([]audit.Event) bool) (text []byte) {

@@ -35,6 +35,7 @@ type mcpServer struct {
 	label   func(identity string) string // how the administration shows a caller
 	dialled *socket.Door                 // where providers dial in
 	dialIn  atomic.Bool                  // whether they may
+	listens atomic.Bool                  // whether there is a broker
 	now     atomic.Pointer[mcp.Options]
 	door    atomic.Pointer[door]
 	old     *door // until the next reload, which may be taken back
@@ -93,8 +94,7 @@ func (s *mcpServer) auditTo(c *config.Config) (func(audit.Event), error) {
 	write, err := s.writeTo(c)
 	return func(e audit.Event) {
 		write(e)
-		s.metrics.BrokerEvent(metrics.BrokerEvent{Action: string(e.Action), Outcome: string(e.Outcome), Reason: e.Reason,
-			Ended: e.Action == audit.Complete, Took: milliseconds(e.DurationMs)})
+		s.told(&e)
 	}, err
 }
 
@@ -126,7 +126,9 @@ func (s *mcpServer) logEvent(e audit.Event) {
 func (s *mcpServer) take(c *config.Config, o *mcp.Options, d *door) (before *door) {
 	m := c.MCP
 	s.dialIn.Store(m != nil && (len(m.Providers) > 0 || !m.ProviderSecret.IsZero() || m.AnonymousProviders))
+	s.listens.Store(c.Listen.MCP != "")
 	s.now.Store(o)
+	s.metrics.BrokerNames(brokerNames(c, o))
 	return s.door.Swap(d)
 }
 
@@ -168,12 +170,13 @@ func (s *mcpServer) Reload(c *config.Config) (undo func(), err error) {
 		return nil, err
 	}
 	s.old.close()
-	before, wasOpen := s.now.Load(), s.dialIn.Load()
+	before, wasOpen, listened := s.now.Load(), s.dialIn.Load(), s.listens.Load()
 	old := s.take(c, &next, d)
 	s.old = old
 	return func() {
 		s.now.Store(before)
 		s.dialIn.Store(wasOpen)
+		s.listens.Store(listened)
 		s.old = nil
 		s.door.Store(old)
 		d.close()

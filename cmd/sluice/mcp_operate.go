@@ -6,10 +6,13 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sluicegate/sluice/admin/metrics"
+	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/mcp"
+	"github.com/sluicegate/sluice/mcp/audit"
 )
 
 // brokerPath is where the administration shows the broker.
@@ -50,16 +53,43 @@ func brokerQuery(v url.Values) (q mcp.Query, err error) {
 	return q, nil
 }
 
-// state is what the metrics show of the broker.
-func (s *mcpServer) state() (now metrics.BrokerState) {
-	for _, p := range s.broker.Providers() {
-		now.Providers++
-		if p.Connected {
-			now.Connected++
-		}
+// brokerNames are the slots and rules of the file. A rule of the limits block may be several of
+// the engine's, X and X:rate; they are reported as X.
+func brokerNames(c *config.Config, o *mcp.Options) (slots, rules []string) {
+	slots = []string{mcp.AllSlot, mcp.BrokerSlot}
+	for i := range o.Slots {
+		slots = append(slots, o.Slots[i].Name)
 	}
+	for i := range c.Policy().Rules {
+		id, _, _ := strings.Cut(c.Policy().Rules[i].ID, ":")
+		rules = append(rules, id)
+	}
+	return slots, rules
+}
+
+// told feeds the metrics with what the broker does: this is the one place where they hear of it.
+func (s *mcpServer) told(e *audit.Event) {
+	refused := e.Outcome == audit.Refused || e.Outcome == audit.Denied || e.Outcome == audit.Invalid || e.Outcome == audit.Dropped
+	s.metrics.BrokerEvent(metrics.BrokerEvent{Slot: e.Slot, Action: string(e.Action), Outcome: string(e.Outcome), Rule: e.Rule, Reason: e.Reason,
+		Refused: refused, Ended: e.Action == audit.Complete, Took: milliseconds(e.DurationMs)})
+}
+
+// state is what the metrics show of the broker, nothing if it does not listen.
+func (s *mcpServer) state() (now metrics.BrokerState) {
 	if s.journal != nil {
 		now.Lost = s.journal.Lost()
 	}
+	if !s.listens.Load() {
+		return now
+	}
+	for _, l := range s.broker.Loads() {
+		slot := metrics.BrokerSlot{Name: l.Slot, Provider: l.Provider, Connected: l.Connected, Clients: l.Clients, Held: l.Held, Calls: map[string]int{}}
+		for state, n := range l.Calls {
+			slot.Calls[string(state)] = n
+		}
+		now.Slots = append(now.Slots, slot)
+	}
+	stats := s.broker.CacheStats()
+	now.CacheHits, now.CacheMisses = stats.Hits, stats.Misses
 	return now
 }

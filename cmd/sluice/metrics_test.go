@@ -31,7 +31,14 @@ excludedPaths: [/free]
 // of a histogram its count.
 func scrape(t *testing.T, admin string) map[string]float64 {
 	t.Helper()
-	res, err := http.Get(admin + "/metrics")
+	req, err := http.NewRequest(http.MethodGet, admin+"/metrics", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := new(remote).authorize(req); err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
