@@ -69,8 +69,8 @@ type MCPAggregate struct {
 	ListTimeoutMs int64 `key:"listTimeoutMs" default:"5000" min:"1"`
 }
 
-// MCPOAuth is what RFC 9728 lets a client find out. The tokens themselves are checked by
-// identity.jwt.
+// MCPOAuth is what RFC 9728 lets a client find out. A client that shows no credential is
+// then told to get a token. The tokens themselves are checked by identity.jwt.
 type MCPOAuth struct {
 	// The broker's own address as clients know it, without a path: "https://mcp.example.com". The
 	// audience of each issuer must name it, or a slot below it: "https://mcp.example.com/files/mcp".

@@ -286,6 +286,9 @@ func (c *call) freed(by string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	released := baseRules(c.admission.Holds())
+	if c.sent && !c.ended { // its stream would stay open for an answer that nobody waits for
+		c.conn.link.Cancel(c.upstream, "released by an operator")
+	}
 	defer c.refuse(protocol.Unavailable, audit.Released, "An operator has released this call; its outcome is unknown", reason{Reason: "released"})
 	if c.release() {
 		c.note(audit.Event{Action: audit.Release, Outcome: audit.Released, Allowed: true, By: by, ReleasedRules: released})

@@ -164,6 +164,7 @@ func frontOptions(c *config.Config, log *slog.Logger) mcpfront.Options {
 	}
 	o.Origins, o.Hosts = m.AllowedOrigins, m.AllowedHosts
 	if a := m.OAuth; a != nil {
+		o.NeedToken = true // without a 401 no client looks for a token
 		o.Resource = mcpfront.Resource{URL: a.Resource, AuthorizationServers: a.AuthorizationServers, Scopes: a.Scopes}
 	}
 	o.Bounds = mcpfront.Bounds{

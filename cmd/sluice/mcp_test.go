@@ -113,7 +113,7 @@ func TestBrokerOptions(t *testing.T) {
 		}
 	})
 	t.Run("M-048 M-070 the door", func(t *testing.T) {
-		f := mcpfront.Options{Origins: []string{"https://app.example"}, Hosts: []string{"mcp.local"}, Logger: log,
+		f := mcpfront.Options{NeedToken: true, Origins: []string{"https://app.example"}, Hosts: []string{"mcp.local"}, Logger: log,
 			Resource: mcpfront.Resource{URL: "https://mcp.example", AuthorizationServers: []string{"https://id.example"}, Scopes: []string{"tools"}},
 			Bounds:   mcpfront.Bounds{Sessions: 5, SessionsPerCaller: 4, StartsPerMinute: 3, SessionIdle: 2 * time.Second, SessionAge: 9 * time.Second, BodyTimeout: 9 * time.Second}}
 		f.Bounds.Frame.MaxBytes = 4096
