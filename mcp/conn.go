@@ -26,12 +26,13 @@ type conn struct {
 	following jsonrpc.ID   // the request by which a provider tells of changes
 	bad       atomic.Int64 // frames that were none
 
-	mu      sync.Mutex
-	pending map[jsonrpc.ID]waiter
-	over    error
-	done    chan struct{}
-	leaving chan struct{} // closed when the provider is called again instead
-	idle    chan struct{} // closed when it is, and nothing is pending
+	mu       sync.Mutex
+	pending  map[jsonrpc.ID]waiter
+	unproven []*call // lost before the provider's process has ended, which will prove that it has stopped
+	over     error
+	done     chan struct{}
+	leaving  chan struct{} // closed when the provider is called again instead
+	idle     chan struct{} // closed when it is, and nothing is pending
 }
 
 // A waiter waits for the answer to one request.
@@ -200,10 +201,21 @@ func (k *conn) Lost(id jsonrpc.ID, f link.Failure) {
 		go k.doubt()
 		return
 	}
-	if w := k.take(id); w != nil {
-		w.lost(f)
+	w := k.take(id)
+	if w == nil {
+		return
 	}
+	if c, is := w.(*call); is && !f.NotRun && !f.Stopped && k.exitProvesStop() {
+		k.mu.Lock()
+		k.unproven = append(k.unproven, c)
+		k.mu.Unlock()
+	}
+	w.lost(f)
 }
+
+// exitProvesStop reports whether the end of the connection is that of the provider's process,
+// which proves that it works on nothing any more.
+func (k *conn) exitProvesStop() bool { return k.slot.conf().ExitProvesStop && k.provider == nil }
 
 // doubt asks a provider that seems to have forgotten the session. A server without a stream
 // for what belongs to no request may say so with the same status.
@@ -230,14 +242,17 @@ func (k *conn) Down(err error) {
 	if err == nil {
 		k.over = errClosed
 	}
-	pending := k.pending
-	k.pending = nil
+	pending, unproven := k.pending, k.unproven
+	k.pending, k.unproven = nil, nil
 	close(k.done)
 	k.mu.Unlock()
 	k.slot.dropped(k, k.over)
-	f := link.Failure{Err: k.over, Stopped: k.slot.conf().ExitProvesStop && k.provider == nil}
+	f := link.Failure{Err: k.over, Stopped: k.exitProvesStop()}
 	for _, w := range pending {
 		w.lost(f)
+	}
+	for _, c := range unproven {
+		c.lost(f)
 	}
 }
 

@@ -3,6 +3,7 @@ package mcp_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -13,6 +14,8 @@ import (
 	"github.com/sluicegate/sluice/limit"
 	"github.com/sluicegate/sluice/mcp"
 	"github.com/sluicegate/sluice/mcp/audit"
+	"github.com/sluicegate/sluice/mcp/jsonrpc"
+	"github.com/sluicegate/sluice/mcp/link"
 	"github.com/sluicegate/sluice/mcp/mcptest"
 )
 
@@ -280,6 +283,17 @@ func TestCancel(t *testing.T) {
 	})
 }
 
+// An eavesdropper lets a test speak to the inbox of a link.
+type eavesdropper struct {
+	link.Dialer
+	link.Inbox
+}
+
+func (e *eavesdropper) Dial(ctx context.Context, in link.Inbox) (link.Link, error) {
+	e.Inbox = in
+	return e.Dialer.Dial(ctx, in)
+}
+
 // TestGone is what happens when one side goes.
 func TestGone(t *testing.T) {
 	bubble(t, "C-44 M-016 a client that leaves stops nothing", []sluice.Rule{slots("one", 1, sluice.Free)}, nil, func(t *testing.T, r *rig, c *client) {
@@ -311,6 +325,24 @@ func TestGone(t *testing.T) {
 		r.key("a")
 		r.provider.Close()
 		x.answer()
+		synctest.Wait()
+		if got := r.heldNow(); len(got) != 0 {
+			t.Errorf("held: %v", got)
+		}
+	})
+	var heard *eavesdropper
+	bubble(t, "M-018 exitProvesStop frees those that were lost before the end, at the end", []sluice.Rule{slots("one", 1, sluice.Hold)}, func(o *mcp.Options) {
+		heard = &eavesdropper{Dialer: o.Slots[0].Dialer}
+		o.Slots[0].ExitProvesStop, o.Slots[0].Dialer = true, heard
+	}, func(t *testing.T, r *rig, c *client) {
+		x := c.call("hold", `{"key":"a"}`)
+		work := r.key("a")
+		heard.Lost(jsonrpc.RawID(work.ID), link.Failure{Err: io.ErrUnexpectedEOF}) // its output has ended, and it lives
+		x.answer()
+		if got := r.heldNow(); !slices.Equal(got, []string{"abandoned[one]"}) {
+			t.Errorf("held: %v", got)
+		}
+		r.provider.Close()
 		synctest.Wait()
 		if got := r.heldNow(); len(got) != 0 {
 			t.Errorf("held: %v", got)
