@@ -45,6 +45,18 @@ type LimitExplanation struct {
 	Lease string
 }
 
+// Matching returns the rules that are about call, in configuration order, and asks no store. The
+// rules must not be changed.
+func (c *Controller) Matching(call *Call) []*Rule {
+	var list []*Rule
+	for _, r := range c.policy.Load().candidates(call.Kind) {
+		if r.match(call) {
+			list = append(list, r.Rule)
+		}
+	}
+	return list
+}
+
 // Check says what would happen to call, and takes nothing. Callers in line are not
 // looked at.
 func (c *Controller) Check(ctx context.Context, call Call) (*Explanation, error) {

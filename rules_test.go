@@ -56,6 +56,9 @@ func TestMatching(t *testing.T) {
 			if refused := passes(t, c, 2, alice) == 1; refused != x.match {
 				t.Errorf("the rule is about the call: %v", refused)
 			}
+			if got := c.Matching(&alice); len(got) == 1 != x.match {
+				t.Errorf("Matching says %d rules", len(got))
+			}
 			e, err := c.Check(background, alice)
 			if err != nil || e.Rules[0].Matched != x.match || e.Rules[0].Why == "" {
 				t.Errorf("Check: %+v, %v", e.Rules[0], err)
