@@ -28,7 +28,7 @@ type dialled struct {
 
 // A wire is its end of the connection. Answers to its questions do not go to the provider.
 type wire struct {
-	*loopback.Conn
+	mcptest.Wire
 	answers chan *mcptest.Frame
 }
 
@@ -46,7 +46,7 @@ func (i *inbox) Down(err error)                            { <-i.ready; i.to.Dow
 
 func (w wire) Next() ([]byte, error) {
 	for {
-		frame, err := w.Conn.Next()
+		frame, err := w.Wire.Next()
 		if err != nil {
 			return nil, err
 		}
@@ -364,7 +364,7 @@ func TestWithdraw(t *testing.T) {
 		}
 	})
 	t.Run("C-W27 C-W26 then with an audit of who did it, once", func(t *testing.T) {
-		if err := d.Conn.Close(); err != nil {
+		if err := d.wire.Close(); err != nil {
 			t.Fatal(err)
 		}
 		for connected := true; connected; connected = r.Providers()[1].Connected {

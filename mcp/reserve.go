@@ -115,12 +115,12 @@ func (b *Broker) take(k *conn, c *call, q *reservation, quantity int64, a *polic
 	id := b.reservationID(k, c.name, q.IdempotencyKey)
 	n := reservationNote{id, a.ID(), k.slot.name, k.provider.ID, c.name, c.caller.Identity(), q.Unit, quantity}
 	text, _ := json.Marshal(n)
-	life, budgets := b.budgetFor(q.Unit)
 	call := sluice.Call{Kind: KindOperation, Provider: k.slot.name, Capability: q.Capability, Resource: a.Resource,
 		Subject: c.caller.Identity(), Subjects: c.caller.Subjects, Tenant: c.caller.Tenant, Tier: c.caller.Tier, IP: c.caller.IP,
 		Cost: sluice.Cost{{Unit: sluice.Calls, N: 0}, {Unit: sluice.Unit(q.Unit), N: quantity}},
-		ID:   ledgerName(k, id), Note: text, Expires: life}
-	if !budgets || !b.anyBudget(&call, q.Unit) {
+		ID:   ledgerName(k, id), Note: text}
+	var counted bool
+	if call.Expires, counted = b.budgets(&call, q.Unit); !counted {
 		return nil, b.refuseBudget(k, c, n, reason{Reason: "no-budget-policy"})
 	}
 	adm, err := b.ctl.Admit(b.ctx, call)
@@ -189,37 +189,22 @@ func ledgerName(k *conn, id string) string {
 	return "reservation\x00" + k.provider.ID + "\x00" + k.slot.name + "\x00" + id
 }
 
-// budgetFor returns how long a reservation of a unit may wait for its work: as long as the
-// shortest window it is counted in, and a minute at most.
-func (b *Broker) budgetFor(unit string) (time.Duration, bool) {
-	life, found := grantLife, false
-	for i := range b.ctl.Policy().Rules {
-		r := &b.ctl.Policy().Rules[i]
+// budgets reports whether any rule counts a unit for the call, and returns how long its work may
+// be waited for: as long as the shortest window of these rules, and a minute at most.
+func (b *Broker) budgets(call *sluice.Call, unit string) (life time.Duration, counted bool) {
+	life = grantLife
+	for _, r := range b.ctl.Matching(call) {
 		for _, l := range r.Limits {
-			if string(l.Unit) == unit && !r.Shadow {
-				life, found = min(life, l.Per.Duration()), true
+			if string(l.Unit) != unit || r.Shadow {
+				continue
+			}
+			counted = true
+			if per := l.Per.Duration(); per > 0 { // slots have none
+				life = min(life, per)
 			}
 		}
 	}
-	return life, found
-}
-
-// anyBudget reports whether a rule counts the unit for the call.
-func (b *Broker) anyBudget(call *sluice.Call, unit string) bool {
-	probe := *call
-	probe.ID, probe.Note, probe.Expires = "", nil, 0
-	e, err := b.ctl.Check(b.ctx, probe)
-	if err != nil {
-		return true // the ledger says why
-	}
-	for i := range e.Rules {
-		for _, l := range e.Rules[i].Limits {
-			if e.Rules[i].Matched && !e.Rules[i].Shadow && string(l.Level.Unit) == unit {
-				return true
-			}
-		}
-	}
-	return false
+	return life, counted
 }
 
 type settlement struct {

@@ -48,9 +48,10 @@ func newWorks(t *testing.T, rules ...sluice.Rule) *works {
 func withPolicy(t *testing.T) func(*mcp.Options) {
 	t.Helper()
 	p, err := policy.New(policy.Config{
-		Roles:       []policy.Role{{Name: "operator", Capabilities: []string{"scada.control", "scada.observe", "mcp.tools.call"}}},
-		Assignments: []policy.Assignment{{Subject: "user:alice", Role: "operator", Resource: "/site/**"}, {Subject: "user:bob", Role: "operator", Resource: "/site/**"}},
-		Denies:      []policy.Deny{{Subject: "user:alice", Capabilities: []string{"scada.control"}, Resource: "/site/secret/**"}},
+		Roles: []policy.Role{{Name: "operator", Capabilities: []string{"scada.control", "scada.observe", "mcp.tools.call"}}},
+		Assignments: []policy.Assignment{
+			{Subject: "user:alice", Role: "operator", Resource: "/site/**"}, {Subject: "user:alice", Role: "operator", Resource: "/p"}, {Subject: "user:bob", Role: "operator", Resource: "/site/**"}},
+		Denies: []policy.Deny{{Subject: "user:alice", Capabilities: []string{"scada.control"}, Resource: "/site/secret/**"}},
 		Providers: []policy.Provider{
 			{ID: "scada", Secret: policy.Secret("a secret for a test"), AllowedResources: []string{"/site/**"}},
 			{ID: "plc", Secret: policy.Secret("another secret for a test"), AllowedResources: []string{"/site/plc/**"}},
@@ -404,7 +405,7 @@ func TestExpiry(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				rules := []sluice.Rule{budget("joules", "joule", 10, limit.Second)}
+				rules := []sluice.Rule{budget("joules", "joule", 10, limit.Second), only(budget("others", "op", 10, limit.Second), sluice.Subject, "user:bob")}
 				for i, per := range c.windows {
 					rules = append(rules, budget(fmt.Sprint("ops-", i), "op", 10, per))
 				}
@@ -485,12 +486,12 @@ func TestSettleLate(t *testing.T) {
 		time.Sleep(11 * time.Minute)
 		late.refused(-32000)
 		w.settles(b.used("1", "success")) // C-77 after deadline and expiry
-		if err := w.Conn.Close(); err != nil {
+		if err := w.wire.Close(); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
 		again := w.dialIn("site", w.options.Policy.Principal("scada"))
-		synctest.Wait() // the handshake
+		synctest.Wait()                       // the handshake
 		again.settles(c.used("1", "success")) // C-77 M-113 over another connection, which has declared nothing
 		again.declare(worksDeclaration)
 		j := again.begin(w.alice, "again")
