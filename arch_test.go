@@ -92,6 +92,7 @@ var rules = map[string][]ban{
 	"upstream":           surfaceBans(noEngine, noStores, noLedger, noConfig),
 	"internal/testcount": {noEngine, noOthers},
 	"internal/services":  {noEngine, noConfig},
+	"internal/browser":   surfaceBans(noEngine, noStores, noLedger, noConfig),
 }
 
 // core is what a program gets that embeds sluice over the memory store.

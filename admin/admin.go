@@ -48,6 +48,9 @@ type Options struct {
 	// cells it found. ResetAll does so for everybody.
 	Reset    func(ctx context.Context, identity string) (int, error)
 	ResetAll func(ctx context.Context) (int, error)
+	// Broker reports whether there is an MCP broker. The page then asks for its state at
+	// GET /actuator/mcp, which is served beside [Admin.Handler].
+	Broker func() bool
 	// Release frees the slots that a call of the MCP broker holds, whose work has stopped
 	// by the word of an operator, and reports whether it held any.
 	Release func(ctx context.Context, slot, request, by string) (bool, error)
@@ -155,6 +158,9 @@ func (o *Options) fill() {
 	}
 	if o.Draining == nil {
 		o.Draining = func() bool { return false }
+	}
+	if o.Broker == nil {
+		o.Broker = func() bool { return false }
 	}
 	if o.MaxStreams <= 0 {
 		o.MaxStreams = 20

@@ -1,65 +1,19 @@
 package admin
 
 import (
-	"context"
 	"flag"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/browser"
 )
 
 var picture = flag.String("picture", "", "write a picture of the page over made-up traffic to this file")
-
-// chromium runs a headless browser on url and returns what it prints. Its clock runs
-// ahead by a few seconds when nothing happens, so that the page has drawn a tick or two.
-func chromium(t *testing.T, url string, args ...string) string {
-	t.Helper()
-	name := browser(t)
-	args = append(append(quiet(t), "--virtual-time-budget=4000"), append(args, url)...)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	out, err := exec.CommandContext(ctx, name, args...).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(out)
-}
-
-// browser returns the program to open pages with.
-func browser(t *testing.T) string {
-	t.Helper()
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
-	}
-	if os.Getenv("CI") == "true" {
-		t.Fatal("there is no chromium, and in CI there must be")
-	}
-	t.Skip("no chromium on this machine; Debian's package of that name has it")
-	return ""
-}
-
-// quiet returns the arguments of a browser that only does what the test asks for.
-func quiet(t *testing.T) []string {
-	t.Helper()
-	profile, err := os.MkdirTemp("", "sluice-page")
-	if err != nil {
-		t.Fatal(err)
-	}
-	// Not t.TempDir, which fails the test if a dying browser still writes there.
-	t.Cleanup(func() { os.RemoveAll(profile) })
-	return []string{
-		"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
-		"--disable-background-networking", "--disable-component-update", "--hide-scrollbars", "--user-data-dir=" + profile,
-	}
-}
 
 // page serves an Admin after five minutes of made-up traffic until the test ends.
 func page(t *testing.T, o Options) (*Admin, string) {
@@ -88,7 +42,7 @@ func TestPageInABrowser(t *testing.T) {
 	a, url := page(t, o)
 	a.Observe(attack)
 	go a.Run(t.Context())
-	dom := chromium(t, url, "--dump-dom")
+	dom := browser.Run(t, url, "--dump-dom")
 	for what, part := range map[string]string{
 		"the connection":              `data-state="live"`,
 		"a rule":                      "endpoint-api-v1-memory-consolidate",
@@ -114,8 +68,8 @@ func TestPageInABrowser(t *testing.T) {
 
 func TestPageWithoutTrafficSaysWhatToDo(t *testing.T) {
 	w := newWorld(t, nil)
-	dom := chromium(t, w.url, "--dump-dom")
-	for _, part := range []string{"Nobody has called in the last minute.", "Nobody has been refused."} {
+	dom := browser.Run(t, w.url, "--dump-dom")
+	for _, part := range []string{"Nobody has called in the last minute.", "Nobody has been refused.", `<section id="broker" aria-labelledby="broker-title" hidden=`} {
 		if !strings.Contains(dom, part) {
 			t.Errorf("the empty page lacks %q", part)
 		}
@@ -132,8 +86,55 @@ func TestPicture(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, url := page(t, newTraffic().options())
-	chromium(t, url, "--screenshot="+path, "--window-size=1280,1180", "--force-device-scale-factor=1.5")
+	browser.Run(t, url, "--screenshot="+path, "--window-size=1280,1180", "--force-device-scale-factor=1.5")
 	if info, err := os.Stat(path); err != nil || info.Size() < 10_000 {
 		t.Errorf("no picture: %v, %v", info, err)
 	}
+}
+
+func TestHandsOnThePage(t *testing.T) {
+	w := newWorld(t, func(_ *world, o *Options) { o.Tokens = []Token{NewToken("boss", "open sesame", Operator)} })
+	w.exhaust("user:alice")
+	go w.admin.Run(t.Context())
+	b := browser.Open(t, w.url)
+
+	b.Until("true", "document.getElementById('login').open")
+	b.Eval("document.getElementById('token').value = 'wrong'")
+	b.Click("#login button")
+	b.Until("not right", "document.getElementById('login-why').textContent")
+	b.Eval("document.getElementById('token').value = 'open sesame'")
+	b.Click("#login button")
+	b.Until("live", "document.getElementById('link').dataset.state")
+	b.Until("tier-standard", "document.getElementById('rules').textContent")
+
+	const reset = "#talkers button"
+	b.Click(reset)
+	b.Until("Sure?", "document.querySelector('#talkers button').textContent")
+	b.Press(reset, "Escape")
+	b.Until("Reset", "document.querySelector('#talkers button').textContent")
+	if w.call("user:alice") {
+		t.Error("one press has reset already")
+	}
+	b.Click(reset)
+	b.Click(reset)
+	b.Until("Done", "document.querySelector('#talkers button').textContent")
+	if !w.call("user:alice") {
+		t.Error("after the reset alice is still refused")
+	}
+
+	b.Click(`th button[data-sort="id"]`)
+	b.Until("endpoint-auth", "document.querySelector('#rules .id').textContent")
+	b.Until("ascending", "document.querySelector('th[aria-sort]').getAttribute('aria-sort')")
+	b.Click(`th button[data-sort="id"]`)
+	b.Until("tier-standard", "document.querySelector('#rules .id').textContent")
+
+	b.Press("#chart", "Home")
+	b.Until("admitted", "document.getElementById('chart-said').textContent")
+	b.Press("#chart", "Escape")
+	b.Until("true", "document.querySelector('.tip').hidden")
+
+	b.Click("#theme")
+	b.Until("light", "getComputedStyle(document.documentElement).colorScheme")
+	b.Click("#pause")
+	b.Until("paused", "document.getElementById('link-text').textContent")
 }

@@ -27,6 +27,7 @@ type snapshot struct {
 	Series   [][]uint32        `json:"series"`   // decisions by outcome, a row a second, oldest first
 	Total    map[string]uint64 `json:"total"`
 	Rules    []ruleView        `json:"rules"`
+	Broker   bool              `json:"broker"` // there is one, to be asked at /actuator/mcp
 	Talkers  []talkerView      `json:"talkers"`
 	Recent   []recentView      `json:"recent"` // newest first
 	Skipped  uint64            `json:"recentSkipped"`
@@ -40,7 +41,7 @@ func (a *Admin) shot(seconds, spark int, since uint64) *snapshot {
 	s := &snapshot{
 		Time: end.UTC(), Version: a.opts.Version, Uptime: round(time.Since(a.started).Seconds()),
 		Backend: st.Backend, Keys: st.Keys, MaxKeys: st.MaxKeys, State: a.viewState(),
-		Total: byName(a.tally.Overall()), Rules: a.viewRules(spark), Talkers: a.viewTalkers(topTalkers),
+		Total: byName(a.tally.Overall()), Rules: a.viewRules(spark), Broker: a.opts.Broker(), Talkers: a.viewTalkers(topTalkers),
 		Recent: a.viewRecent(since), Skipped: a.recent.Skipped(),
 	}
 	for o := range tally.Outcomes {

@@ -3,12 +3,14 @@
 import { byId, el, say } from "./dom.js";
 import { count, rate, share, span } from "./format.js";
 import { Chart, outcomes, swatch } from "./chart.js";
+import { Broker } from "./broker.js";
 import { Rules } from "./rules.js";
 import { Recent, Talkers } from "./people.js";
 import { follow, token } from "./stream.js";
 
 const chart = new Chart(byId("chart"), byId("chart-said"));
 const rules = new Rules();
+const broker = new Broker(() => paused || document.hidden);
 const talkers = new Talkers();
 const recent = new Recent();
 const legend = new Map(outcomes.map(([name, word]) => [name, el("li", {}, swatch(name), word, " ", el("b"))]));
@@ -48,6 +50,7 @@ function draw() {
   drawBanners(now.state);
   chart.draw(now.series, now.outcomes, new Date(now.time).getTime());
   rules.draw(now.rules);
+  broker.show(now.broker);
   talkers.draw(now.talkers);
   recent.add(now.recent, now.recentSkipped);
   say(byId("about"), [now.version, now.backend && now.backend + " store", now.state.configHash && "config " + now.state.configHash.slice(0, 8), "up " + span(Math.ceil(now.uptimeSeconds) * 1000)].filter(Boolean).join("  ·  "));

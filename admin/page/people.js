@@ -3,6 +3,7 @@
 import { byId, el, say, svg } from "./dom.js";
 import { clock, count, rate, share, span } from "./format.js";
 import { post } from "./stream.js";
+import { sureButton } from "./sure.js";
 
 const talkersShown = 12;
 const recentShown = 40;
@@ -57,26 +58,12 @@ function newTalker(talker) {
     talker.key ? resetButton(talker) : null);
 }
 
-/** Asks once more before it resets; leaving the button takes the question back. */
 function resetButton(talker) {
-  const button = el("button", { type: "button", "aria-label": `Reset the limits of ${talker.label}` }, "Reset");
-  const restore = () => { button.className = ""; button.textContent = "Reset"; };
-  button.addEventListener("click", async () => {
-    if (button.className !== "sure") {
-      button.className = "sure";
-      button.textContent = "Sure?";
-      return;
-    }
+  return sureButton("Reset", `Reset the limits of ${talker.label}`, async () => {
     const answer = await post("/actuator/ratelimits/reset", { key: talker.key });
     const body = await answer.json();
-    button.className = answer.ok ? "done" : "";
-    button.textContent = !answer.ok ? "Failed" : body.foundAndReset ? "Done" : "Full";
-    button.title = body.message ?? body.detail ?? body.title;
-    setTimeout(restore, 3000);
+    return [!answer.ok ? "Failed" : body.foundAndReset ? "Done" : "Full", answer.ok, body.message ?? body.detail ?? body.title];
   });
-  button.addEventListener("blur", () => { if (button.className === "sure") restore(); });
-  button.addEventListener("keydown", (event) => { if (event.key === "Escape") restore(); });
-  return button;
 }
 
 const words = {

@@ -14,6 +14,9 @@ function headers(more = {}) {
   return held ? { ...more, Authorization: "Bearer " + held } : more;
 }
 
+/** A question that is asked once. */
+export const get = (path) => fetch(path, { headers: headers(), cache: "no-store" });
+
 /** A change: POST with the header that tells the server it is this page that asks. */
 export function post(path, body) {
   return fetch(path, {
@@ -32,7 +35,7 @@ export async function follow(path, on) {
   let wait = 1000;
   for (;;) {
     try {
-      const answer = await fetch(path, { headers: headers(), cache: "no-store" });
+      const answer = await get(path);
       if (answer.status === 401) {
         await on.login(token.get() ? "That token is not right." : "");
         continue;

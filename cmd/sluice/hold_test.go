@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicegate/sluice/internal/browser"
 	"github.com/sluicegate/sluice/mcp"
 	"github.com/sluicegate/sluice/mcp/audit"
 	"github.com/sluicegate/sluice/mcp/mcptest"
@@ -192,6 +193,13 @@ func TestHoldAndRelease(t *testing.T) {
 		}
 		p.freed()
 	})
+	t.Run("by the page", func(t *testing.T) {
+		p.t = t
+		id := p.saturate()
+		ids = append(ids, id)
+		p.releaseByPage(t, id)
+		p.freed()
+	})
 	t.Run("C-103 C-104 the audit has who did it, and no arguments and credentials", func(t *testing.T) {
 		var by, of []string
 		text := p.audited(t, func(events []audit.Event) bool {
@@ -206,7 +214,7 @@ func TestHoldAndRelease(t *testing.T) {
 			}
 			return len(by) == len(ids)
 		})
-		if !slices.Equal(by, []string{"user:alice", "admin:admin"}) || !slices.Equal(of, ids) {
+		if !slices.Equal(by, []string{"user:alice", "admin:admin", "admin:admin"}) || !slices.Equal(of, ids) {
 			t.Errorf("released by %v: %v; want %v", by, of, ids)
 		}
 		for _, secret := range []string{secretOfTests, adminToken, p.alice} {
@@ -215,6 +223,42 @@ func TestHoldAndRelease(t *testing.T) {
 			}
 		}
 	})
+}
+
+// releaseByPage frees a call as an operator does who has the page open and uses the keyboard.
+func (p *plant) releaseByPage(t *testing.T, id string) {
+	t.Helper()
+	b := browser.Open(t, p.admin)
+	b.Until("true", "document.getElementById('login').open")
+	b.Eval("document.getElementById('token').value = '" + adminToken + "'")
+	b.Click("#login button")
+
+	const calls, slots = "document.getElementById('broker-calls').textContent", "document.getElementById('broker-slots').textContent"
+	b.Until("plant", slots)
+	b.Until(id, calls)
+	for _, part := range []string{"hold at plant", "user:alice", "one-at-a-time", "nobody waits any more"} {
+		b.Until(part, calls)
+	}
+	b.Until("concurrency-exceeded · by one-at-a-time", "document.getElementById('broker-refusals').textContent")
+	b.Eval("(document.querySelector('#broker-filter [name=rule]').value = 'another', document.getElementById('broker-filter').dispatchEvent(new Event('input')))")
+	b.Until("No call is like that.", calls)
+	b.Eval("(document.querySelector('#broker-filter [name=rule]').value = 'one-at-a-time', document.getElementById('broker-filter').dispatchEvent(new Event('input')))")
+	b.Until(id, calls)
+
+	const button = "#broker-calls button"
+	const says = "document.querySelector('#broker-calls button').textContent"
+	b.Click(button)
+	b.Until("Sure?", says)
+	b.Press(button, "Escape")
+	b.Until("Release", says)
+	if held := p.diagnosis().Calls.Calls; len(held) != 1 {
+		t.Error("one press has released it already")
+	}
+	b.Click(button)
+	b.Click(button)
+	b.Until("slots are free", "document.getElementById('broker-said').textContent")
+	b.Until("No call", calls)
+	b.Until("region", "document.activeElement.getAttribute('role')") // the focus is where it was
 }
 
 // TestBrokerMetrics reads what Prometheus would see of a broker with a held call.

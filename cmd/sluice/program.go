@@ -125,6 +125,7 @@ func (p *program) openAdmin(c *config.Config) (err error) {
 		Summary:  func() admin.Summary { return summary(p.config.Load()) },
 		Reset:    func(ctx context.Context, key string) (int, error) { return p.controller.Reset(ctx, key) },
 		ResetAll: func(ctx context.Context) (int, error) { return p.controller.ResetAll(ctx) },
+		Broker:   func() bool { return p.broker.listens.Load() },
 		Release: func(ctx context.Context, slot, request, by string) (bool, error) {
 			return p.broker.broker.Release(ctx, slot, request, by)
 		},
