@@ -57,7 +57,11 @@ func (k *compiler) mcpRule(r *MCPRule) {
 	add("", r.callsMatched(), held, calls)
 	add(":rate", r.callsMatched(), sluice.Rule{Volatile: true, Weights: weights, Queue: line}, starts)
 	if b := r.Budget; b != nil {
-		budget.add(k.window(&r.Budget, &b.Window, b.Unit))
+		w := b.Window
+		if b.StartWithinMs != nil {
+			w.WindowMs += *b.StartWithinMs
+		}
+		budget.add(k.window(&r.Budget, &w, b.Unit))
 		settle := pick(b.Settle == "refund", sluice.Refund, sluice.Keep)
 		add(":budget", r.Match.dimensions(KindOperation), sluice.Rule{Settle: settle, AllowOverrun: b.AllowOverrun}, budget)
 	}

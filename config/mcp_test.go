@@ -177,7 +177,7 @@ limits:
       calls: {max: 5, window-ms: 1000}
       rate: {max: 6, windowMs: 2000}
       concurrency: 2
-      budget: {unit: op, max: 7, windowMs: 3000, settle: refund, allowOverrun: true}
+      budget: {unit: op, max: 7, windowMs: 2900, startWithinMs: 100, settle: refund, allowOverrun: true}
       weights: {network.active: 3}
       queue: {depth: 4, timeoutMs: 500, fairBy: subject}
       maxHoldMs: 60000

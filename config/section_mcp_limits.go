@@ -97,6 +97,10 @@ type Budget struct {
 	// The unit's name.
 	Unit string `key:"unit" required:"true" format:"unit"`
 	Window
+	// How long after its reservation work may begin, in milliseconds, at most a minute. Units come
+	// back so much later, so that by the provider's clock at most max begin in any window, too.
+	// Absent is the window, or a minute if that is shorter, and max are reserved in any window.
+	StartWithinMs *int64 `key:"startWithinMs" min:"1" max:"60000"`
 	// What becomes of units that were reserved and not used: they stay taken until the window
 	// gives them back, or come back when the provider settles.
 	Settle string `key:"settle" enum:"keep|refund" default:"keep"`

@@ -84,6 +84,9 @@ type Options struct {
 	// configuration order.
 	Requirements []Requirement
 	Order        []string
+	// StartWithin is how long after a reservation its work may begin, by rule. A rule that is not
+	// listed lets it begin as long as its window, and a minute at most.
+	StartWithin map[string]time.Duration
 	// Methods is set if a rule is about requests other than calls of tools.
 	Methods bool
 	// ForwardCancel are rules whose slots stay held after a cancellation, of which the

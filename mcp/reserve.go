@@ -190,9 +190,11 @@ func ledgerName(k *conn, id string) string {
 }
 
 // budgets reports whether any rule counts a unit for the call, and returns how long its work may
-// be waited for: as long as the shortest window of these rules, and a minute at most.
+// be waited for: as long as the shortest window of these rules or what they say themselves, and
+// a minute at most.
 func (b *Broker) budgets(call *sluice.Call, unit string) (life time.Duration, counted bool) {
 	life = grantLife
+	o := b.settings()
 	for _, r := range b.ctl.Matching(call) {
 		for _, l := range r.Limits {
 			if string(l.Unit) != unit || r.Shadow {
@@ -201,6 +203,9 @@ func (b *Broker) budgets(call *sluice.Call, unit string) (life time.Duration, co
 			counted = true
 			if per := l.Per.Duration(); per > 0 { // slots have none
 				life = min(life, per)
+			}
+			if within := o.StartWithin[baseRule(r.ID)]; within > 0 {
+				life = min(life, within)
 			}
 		}
 	}

@@ -402,6 +402,7 @@ func TestExpiry(t *testing.T) {
 	}{
 		{"C-67 a minute at most", []limit.Micros{limit.Hour}, time.Minute},
 		{"C-67 the shortest window that counts the unit", []limit.Micros{limit.Hour, 5 * limit.Second, limit.Minute}, 5 * time.Second},
+		{"C-67a what the rule says", []limit.Micros{limit.Hour, 7 * limit.Second}, 250 * time.Millisecond},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -409,7 +410,12 @@ func TestExpiry(t *testing.T) {
 				for i, per := range c.windows {
 					rules = append(rules, budget(fmt.Sprint("ops-", i), "op", 10, per))
 				}
-				w := newWorks(t, rules...)
+				w := worksOn(newRig(t, rules, func(o *mcp.Options) {
+					withPolicy(t)(o)
+					if c.want < time.Second {
+						o.StartWithin = map[string]time.Duration{"ops-0": time.Second, "ops-1": c.want, "others": time.Microsecond}
+					}
+				}))
 				j := w.job()
 				began := time.Now()
 				g := w.reserves(j.wants(1))

@@ -81,6 +81,12 @@ func blockOptions(rules []config.MCPRule, o *mcp.Options) {
 			o.Requirements = append(o.Requirements, mcp.Requirement{Rule: r.ID, Unit: r.Budget.Unit,
 				Subject: r.Match.Subject, Provider: r.Match.Provider, Capability: r.Match.Capability, Resource: r.Match.Resource})
 		}
+		if r.Budget != nil && r.Budget.StartWithinMs != nil {
+			if o.StartWithin == nil {
+				o.StartWithin = map[string]time.Duration{}
+			}
+			o.StartWithin[r.ID] = milliseconds(*r.Budget.StartWithinMs)
+		}
 		if r.OnCancel == "forward-and-hold" {
 			o.ForwardCancel = append(o.ForwardCancel, r.ID)
 		}

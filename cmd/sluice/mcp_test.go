@@ -51,7 +51,7 @@ limits:
   errors: {legacy: {code: -31000, status: 429}, modern: {code: 4290}}
   rules:
     - {id: one, concurrency: 1, onCancel: forward-and-hold, maxHoldMs: 5, methods: [tools/call, prompts/get]}
-    - {id: two, match: {subject: "user:a", provider: plant, capability: c, resource: /x/**}, budget: {unit: op, max: 1, windowMs: 1}, requireReservation: true}
+    - {id: two, match: {subject: "user:a", provider: plant, capability: c, resource: /x/**}, budget: {unit: op, max: 1, windowMs: 1, startWithinMs: 250}, requireReservation: true}
     - {id: three, budget: {unit: op, max: 1, windowMs: 1}, requireReservation: true, shadow: true}
 bounds: {bodyTimeout: 9s}
 `
@@ -95,7 +95,7 @@ func TestBrokerOptions(t *testing.T) {
 	t.Run("C-30 M-012 D22 what rules say to the broker", func(t *testing.T) {
 		requirements := []mcp.Requirement{{Rule: "two", Unit: "op", Subject: "user:a", Provider: "plant", Capability: "c", Resource: "/x/**"}}
 		if !reflect.DeepEqual(o.Requirements, requirements) || !reflect.DeepEqual(o.Order, []string{"one", "two", "three"}) ||
-			!reflect.DeepEqual(o.ForwardCancel, []string{"one"}) || !o.Methods || !o.Limits {
+			!reflect.DeepEqual(o.ForwardCancel, []string{"one"}) || !reflect.DeepEqual(o.StartWithin, map[string]time.Duration{"two": 250 * time.Millisecond}) || !o.Methods || !o.Limits {
 			t.Errorf("%+v", o)
 		}
 	})
