@@ -13,7 +13,8 @@ import (
 	"github.com/sluicegate/sluice/mcp/protocol"
 )
 
-// calls are the calls whose work has not ended, by the broker's ids.
+// calls are the calls whose work has not ended, by the broker's ids. One that goes on with
+// the admission of an earlier call also has the id of that, which is its name in the ledger.
 type calls struct {
 	mu    sync.Mutex
 	by    map[string]*call
@@ -30,10 +31,18 @@ func (cs *calls) remove(c *call) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	delete(cs.by, c.name)
+	delete(cs.by, c.earlier)
 	if len(cs.by) == 0 && cs.empty != nil {
 		close(cs.empty)
 		cs.empty = nil
 	}
+}
+
+// hand gives c the id of an earlier call, which has ended.
+func (cs *calls) hand(earlier string, c *call) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	c.earlier, cs.by[earlier] = earlier, c
 }
 
 func (cs *calls) get(id string) *call {
@@ -46,8 +55,10 @@ func (cs *calls) get(id string) *call {
 func (cs *calls) all() []*call {
 	cs.mu.Lock()
 	list := make([]*call, 0, len(cs.by))
-	for _, c := range cs.by {
-		list = append(list, c)
+	for id, c := range cs.by {
+		if id == c.name {
+			list = append(list, c)
+		}
 	}
 	cs.mu.Unlock()
 	slices.SortFunc(list, func(a, b *call) int {

@@ -35,6 +35,7 @@ type call struct {
 	x       Exchange
 	id      jsonrpc.ID // the broker's own, and its name in the ledger
 	name    string     // the same as text
+	earlier string     // the call with whose admission it goes on; empty for its own; under calls.mu
 	request *jsonrpc.Message
 	version string          // the revision that the client speaks
 	token   json.RawMessage // the client's progress token
@@ -190,8 +191,14 @@ func (c *call) reply(m *jsonrpc.Message) {
 	}
 	if ended {
 		c.note(audit.Event{Action: audit.Complete, Outcome: pick(late, audit.Late, c.why), Allowed: true})
+	} else {
+		c.shed()
 	}
 }
+
+// shed gives up the arguments of a call that goes on after its answer, which may be for long
+// and in large numbers. The caller holds c.mu.
+func (c *call) shed() { c.request = jsonrpc.NewRequest(c.request.ID, c.request.Method, nil) }
 
 // lost says that the provider will not answer over the connection on which it was asked.
 func (c *call) lost(f link.Failure) {

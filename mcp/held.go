@@ -75,7 +75,7 @@ func (b *Broker) survey(ctx context.Context) (s survey) {
 			s.err = err
 			break
 		}
-		if h, ok := earlier(&r); ok && !seen[h.RequestID] {
+		if h, ok := earlier(&r); ok && !seen[h.RequestID] && b.calls.get(h.RequestID) == nil {
 			s.calls = append(s.calls, h)
 		}
 		if v, ok := reserved(&r); ok && v.Expired {

@@ -66,22 +66,22 @@ func (c *call) parks(m *jsonrpc.Message) bool {
 		return false
 	}
 	p := &c.b.parking
-	p.mu.Lock()
-	full := len(p.by) >= maxParked
-	if !full {
-		p.by[c.name] = c
-	}
-	p.mu.Unlock()
-	if full {
-		return false
+	room := p.put(c)
+	if !room { // the client comes back with a new call
+		c.release()
 	}
 	inner, _ := jsonrpc.Lookup(m.Result, "requestState")
 	until := time.Now().Add(parkLife)
 	sealed, _ := json.Marshal(p.seal(parkedState{c.name, c.slot.name, c.caller.Identity(), c.tool.nameOr(""), inner, until.Unix()}))
 	answer, status := c.inbound(m)
 	c.answer(answer.Edit(jsonrpc.Set(sealed, "result", "requestState")), status, audit.Completed)
+	if !room {
+		c.note(audit.Event{Action: audit.Complete, Outcome: audit.Completed, Allowed: true})
+		return true
+	}
 	c.parked = true
 	c.timer = time.AfterFunc(parkLife, c.unclaimed)
+	c.shed()
 	return true
 }
 
@@ -96,6 +96,17 @@ func (c *call) unclaimed() {
 	if c.release() {
 		c.note(audit.Event{Action: audit.Complete, Outcome: audit.TimedOut, Reason: "no-input"})
 	}
+}
+
+// put parks a call, unless too many are.
+func (p *parking) put(c *call) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.by) >= maxParked {
+		return false
+	}
+	p.by[c.name] = c
+	return true
 }
 
 func (p *parking) take(id string) *call {
@@ -134,20 +145,30 @@ func (c *call) unpark(name string) (again, ok bool) {
 	if first == nil {
 		return false, true
 	}
+	return c.inherit(first), true
+}
+
+// inherit takes over what a parked call holds. It reports false if that has ended.
+func (c *call) inherit(first *call) bool {
 	first.mu.Lock()
 	admission, since, held := first.admission, first.since, !first.ended
 	if held {
 		first.timer.Stop()
 		first.admission, first.ended = sluice.Admission{}, true
-		c.b.calls.remove(first)
+		c.b.calls.hand(first.name, c)
 	}
 	first.mu.Unlock()
+	if !held {
+		return false
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !held {
-		return false, true
+	if c.ended { // cancelled meanwhile
+		admission.Release()
+		c.b.calls.remove(c)
+		return true
 	}
 	c.admission, c.admitted, c.since = admission, true, since
 	c.watchHolds()
-	return true, true
+	return true
 }

@@ -146,6 +146,9 @@ func change(c *Call) error {
 }
 
 func input(c *Call) error {
+	if c.responses != nil && c.args.Key != "" {
+		return hold(c)
+	}
 	if c.responses != nil {
 		return c.Text(string(c.responses))
 	}
