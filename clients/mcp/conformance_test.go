@@ -90,7 +90,10 @@ func read(pattern string) (outcomes, error) {
 		name = strings.TrimPrefix(name[:len(name)-len("-2006-01-02T15-04-05-000Z")], "server-")
 		found[name] = []string{} // one without checks is there too
 		for _, c := range checks {
-			found[name] = append(found[name], c.ID+": "+c.Status)
+			// What the suite sent and got is between the checks, in numbers that vary.
+			if !strings.HasPrefix(c.ID, "incoming-") && !strings.HasPrefix(c.ID, "outgoing-") {
+				found[name] = append(found[name], c.ID+": "+c.Status)
+			}
 		}
 		slices.Sort(found[name])
 	}
@@ -220,7 +223,7 @@ func TestCompare(t *testing.T) {
 	if err := os.Mkdir(folder, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(folder, "checks.json"), []byte(`[{"id":"z","status":"FAILURE"},{"id":"a","status":"SUCCESS"}]`), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(folder, "checks.json"), []byte(`[{"id":"z","status":"FAILURE"},{"id":"incoming-request","status":"INFO"},{"id":"a","status":"SUCCESS"}]`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	found, err := read(filepath.Join(dir, "*", "checks.json"))
