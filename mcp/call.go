@@ -116,13 +116,18 @@ func (c *call) release() bool {
 	return true
 }
 
-// result answers with a result of the broker's own, or with one that was kept.
+// result answers with a result of the broker's own.
 func (c *call) result(result any, why audit.Outcome) {
+	c.resultWith(result, audit.Event{Action: audit.Complete, Outcome: why, Allowed: true})
+}
+
+// resultWith is result with more to say to the audit.
+func (c *call) resultWith(result any, e audit.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.release()
-	if c.answer(c.dress(jsonrpc.NewResult(c.request.ID, result)), okStatus, why) {
-		c.note(audit.Event{Action: audit.Complete, Outcome: why, Allowed: true})
+	if c.answer(c.dress(jsonrpc.NewResult(c.request.ID, result)), okStatus, e.Outcome) {
+		c.note(e)
 	}
 }
 

@@ -355,3 +355,29 @@ func (r *rig) reload(o mcp.Options) {
 	}
 	r.options = o
 }
+
+// answering is a provider whose answer to one method the test gives.
+func answering(p *mcptest.Provider, method, result string) *loopback.Dialer {
+	return &loopback.Dialer{Name: "answering", Serve: func(c *loopback.Conn) error { return p.Serve(answers{c, method, result}) }}
+}
+
+type answers struct {
+	*loopback.Conn
+	method, result string
+}
+
+func (a answers) Next() ([]byte, error) {
+	for {
+		frame, err := a.Conn.Next()
+		if err != nil {
+			return nil, err
+		}
+		f, err := mcptest.ReadFrame(frame)
+		if err != nil || f.Method != a.method {
+			return frame, nil
+		}
+		if err := a.Send(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":%s}`, f.ID, a.result)); err != nil {
+			return nil, err
+		}
+	}
+}

@@ -84,7 +84,7 @@ func (c *call) valid(t *tool) bool {
 		c.failWith(protocol.BadArguments, audit.Event{Action: audit.Admit, Outcome: audit.Invalid, Reason: "invalid-arguments"}, "Invalid arguments: "+wrong, nil)
 		return false
 	}
-	c.result(toolError("Invalid arguments: "+wrong), audit.Invalid)
+	c.resultWith(toolError("Invalid arguments: "+wrong), audit.Event{Action: audit.Admit, Outcome: audit.Invalid, Reason: "invalid-arguments"})
 	return false
 }
 
