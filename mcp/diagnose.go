@@ -200,9 +200,14 @@ func (b *Broker) Diagnose(ctx context.Context, q Query) Diagnosis {
 	if !a.Policy {
 		d.Notes = append(d.Notes, "There is no authorization policy: everybody may call everything, and nobody is an operator by a tool.")
 	}
-	d.Summary = fmt.Sprintf("%d problems, %d providers, %d calls under way or holding slots", len(d.Problems), len(d.Slots), len(s.calls))
+	d.Summary = fmt.Sprintf("%s, %s, %s under way or holding slots", number(len(d.Problems), "problem"), number(len(d.Slots), "provider"), number(len(s.calls), "call"))
 	d.lists(&s, &q)
 	return d
+}
+
+// number says how many there are.
+func number(n int, what string) string {
+	return fmt.Sprintf("%d %s%s", n, what, pick(n == 1, "", "s"))
 }
 
 // label shows the identities of events by a label.
