@@ -29,15 +29,19 @@ admin: {token: "file:admin-token"}
 identity: {jwt: [{issuer: "https://issuer.example", audience: sluice, jwks: %[1]s/local.jwks.json}]}
 mcp:
   audit: {file: audit.jsonl}
-  providers: [{id: plant, secretEnv: PLANT_SECRET, allowedResources: [/plant]}]
+  providers: [{id: plant, secretEnv: PLANT_SECRET, allowedResources: [/plant/**]}]
 auth:
   roles:
     operator: {capabilities: [broker.providers.read, broker.limits.admin]}
     caller: {capabilities: ["*"]}
   assignments:
     - {subject: "group:ops", role: operator, resource: /_system/broker}
-    - {subject: "user:alice", role: caller, resource: /plant}
-limits: {storeFile: ledger, rules: [{id: one-at-a-time, concurrency: 1, onCancel: forward-and-hold}]}
+    - {subject: "user:alice", role: caller, resource: /plant/**}
+limits:
+  storeFile: ledger
+  rules:
+    - {id: one-at-a-time, concurrency: 1, onCancel: forward-and-hold}
+    - {id: pumps, budget: {unit: pump-run, max: 100, windowMs: 3600000}}
 `
 
 const adminToken = "the-token-of-an-operator"
@@ -47,6 +51,7 @@ type plant struct {
 	t                  *testing.T
 	dir, broker, admin string
 	provider           *mcptest.Provider
+	line               *mcptest.Line
 	alice              string // her token
 }
 
@@ -65,13 +70,44 @@ func openPlant(t *testing.T) *plant {
 		}
 	}
 	p.broker, p.admin = servedAt(t, "mcp", filepath.Join(p.dir, "sluice.yaml"))
-	line, err := p.provider.DialIn(t.Context(), strings.Replace(p.broker, "http:", "ws:", 1)+"/provider/plant", http.Header{"X-Provider-Token": {secretOfTests}})
+	p.line, err = p.provider.DialIn(t.Context(), strings.Replace(p.broker, "http:", "ws:", 1)+"/provider/plant", http.Header{"X-Provider-Token": {secretOfTests}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = line.Close() })
+	t.Cleanup(func() { _ = p.line.Close() })
 	waitFor(t, func() bool { s := p.diagnosis().Slots; return len(s) == 1 && s[0].Connected })
+	p.asks("broker/authorization/declare", `{"version":"1","domain":"plant","namespace":{"resource":"/plant"},"capabilities":["plant.pump"],
+		"budgetUnits":["pump-run"],"resources":[{"resource":"pump:1","resourcePath":"/plant/pump/1"}]}`)
 	return p
+}
+
+// asks has the provider ask the broker.
+func (p *plant) asks(method, params string) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.t.Context(), patience)
+	defer cancel()
+	if _, err := p.line.Request(ctx, method, json.RawMessage(params)); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// reserve has it reserve runs of its pump for a call that it works on.
+func (p *plant) reserve(work *mcptest.Call) {
+	p.t.Helper()
+	frame, err := mcptest.ReadFrame(work.Frame)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	var params struct {
+		Meta struct {
+			Caller struct{ Ref string } `json:"io.cyanmycelium/caller"`
+		} `json:"_meta"`
+	}
+	if err := json.Unmarshal(frame.Params, &params); err != nil {
+		p.t.Fatal(err)
+	}
+	p.asks("broker/budget/reserve", fmt.Sprintf(`{"principal":{"type":"caller-ref","ref":%q},"capability":"plant.pump","resource":"pump:1",
+		"resourcePath":"/plant/pump/1","unit":"pump-run","quantity":7,"idempotencyKey":"k"}`, params.Meta.Caller.Ref))
 }
 
 // call asks for a tool over HTTP as alice, of 2026-07-28. Ending ctx closes the stream, which
@@ -125,6 +161,7 @@ func (p *plant) saturate() string {
 	if err != nil {
 		p.t.Fatal(err)
 	}
+	p.reserve(work)
 	leave()
 	if err := <-gone; !errors.Is(err, io.ErrUnexpectedEOF) && !strings.Contains(err.Error(), "closed") {
 		p.t.Fatalf("the client got %v", err)
@@ -239,6 +276,8 @@ func (p *plant) releaseByPage(t *testing.T, id string) {
 	for _, part := range []string{"hold at plant", "user:alice", "one-at-a-time", "nobody waits any more"} {
 		b.Until(part, calls)
 	}
+	b.Until("7 pump-run at plant", "document.getElementById('broker-reservations').textContent")
+	b.Until("3 open, 0 expired", "document.getElementById('broker-reserved-note').textContent")
 	b.Until("concurrency-exceeded · by one-at-a-time", "document.getElementById('broker-refusals').textContent")
 	b.Eval("(document.querySelector('#broker-filter [name=rule]').value = 'another', document.getElementById('broker-filter').dispatchEvent(new Event('input')))")
 	b.Until("No call is like that.", calls)
@@ -278,6 +317,7 @@ func TestBrokerMetrics(t *testing.T) {
 		"mcp_events_total{action=admit,outcome=refused,slot=plant}":          1,
 		"mcp_events_total{action=admit,outcome=refused,slot=_broker}":        1,
 		"mcp_events_total{action=takeover,outcome=granted,slot=plant}":       1,
+		"mcp_events_total{action=reserve,outcome=granted,slot=plant}":        1,
 		"mcp_refusals_total{reason=concurrency-exceeded,rule=one-at-a-time}": 2,
 		"mcp_refusals_total{reason=unknown-tool,rule=}":                      1,
 		"mcp_audit_lost_total{}":                                             0,
