@@ -50,8 +50,15 @@ func (c *call) dispatch(k *conn) {
 	out := c.outbound(k)
 	c.note(audit.Event{Action: audit.Admit, Outcome: audit.Dispatched, Allowed: true})
 	c.mu.Unlock()
-	if err := k.send(c.b.ctx, out, c); err != nil {
+	// What still waits for room when nobody wants it any more has not left.
+	if err := k.send(c.ctx, out, c); err != nil {
 		c.lost(link.Failure{Err: err, NotRun: errors.Is(err, link.ErrNotSent)})
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended && k.take(out.ID) != nil { // the word to stop has overtaken it
+		k.link.Cancel(out.ID, "cancelled")
 	}
 }
 
@@ -88,7 +95,8 @@ func (c *call) outbound(k *conn) link.Outgoing {
 // do. What a client of an older revision can be asked, the broker asks it; see input.go.
 func (c *call) introduce(k *conn) []jsonrpc.Edit {
 	version, _ := json.Marshal(k.hello.version)
-	capabilities, info := json.RawMessage(`{}`), c.b.infoJSON
+	var capabilities json.RawMessage
+	info := c.b.infoJSON
 	var edits []jsonrpc.Edit
 	if c.modern() {
 		capabilities, _ = c.request.Param("_meta", protocol.MetaCapabilities)

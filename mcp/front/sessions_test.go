@@ -2,6 +2,7 @@ package front
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -305,8 +306,8 @@ func TestBacklog(t *testing.T) {
 
 func TestFlights(t *testing.T) {
 	f := flights{most: 2}
-	if !f.enter() || !f.enter() || f.enter() {
-		t.Error("the bound is not two")
+	if got := []bool{f.enter(), f.enter(), f.enter()}; !slices.Equal(got, []bool{true, true, false}) {
+		t.Errorf("the bound is not two: %v", got)
 	}
 	drained := f.drained()
 	f.leave()
