@@ -1,6 +1,8 @@
 package mcp
 
 import (
+	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -71,6 +73,17 @@ func (b *Broker) nameInAll(sl *slot, tool string) string {
 	return strings.ToValidUTF8(name[:max(0, most-len(digest))], "") + digest
 }
 
+// gather waits for providers that are being connected for the first time, within the time
+// that they have for listing their tools: what is seen in _all shall not depend on how soon
+// after the start somebody looks.
+func (b *Broker) gather(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(b.settings().ListTimeout, listTime))
+	defer cancel()
+	for _, sl := range b.providers() {
+		sl.awaitFirst(ctx)
+	}
+}
+
 // allTools are the tools in _all that the caller may call.
 func (s *Session) allTools() []json.RawMessage {
 	list, _ := s.b.union()
@@ -87,8 +100,15 @@ func (s *Session) allTools() []json.RawMessage {
 // callAny passes a call in _all to the provider whose tool it names. One that the caller
 // may not call looks like one that is not there.
 func (s *Session) callAny(c *call, name string) {
-	list, _ := s.b.union()
-	i := slices.IndexFunc(list, func(l listed) bool { return l.name == name })
+	find := func() ([]listed, int) {
+		list, _ := s.b.union()
+		return list, slices.IndexFunc(list, func(l listed) bool { return l.name == name })
+	}
+	list, i := find()
+	if i < 0 {
+		s.b.gather(c.ctx)
+		list, i = find()
+	}
 	if i < 0 || !s.maySee(list[i].slot, list[i].tool.name) {
 		c.failWith(protocol.UnknownTool, audit.Event{Action: audit.Admit, Outcome: audit.Invalid, Reason: "unknown-tool"}, "Unknown tool", nil)
 		return

@@ -85,6 +85,7 @@ type slot struct {
 	holder    *conn // who dialled in and has the slot, also before the handshake is through
 	born      int64
 	trying    chan struct{} // closed when the attempt under way has ended
+	attempted bool          // an attempt has ended
 	lastErr   error
 	next      time.Time   // of the next attempt
 	relisting *time.Timer // runs while the tools are about to be listed again
@@ -237,7 +238,7 @@ func (sl *slot) pause(ctx context.Context, failures int, err error) {
 func (sl *slot) tried(err error) {
 	sl.mu.Lock()
 	defer sl.mu.Unlock()
-	sl.lastErr = err
+	sl.lastErr, sl.attempted = err, true
 	if sl.trying != nil {
 		close(sl.trying)
 		sl.trying = nil
@@ -319,6 +320,21 @@ func (sl *slot) await(ctx context.Context) *conn {
 	case <-ctx.Done():
 	}
 	return sl.connection()
+}
+
+// awaitFirst waits for the first attempt to connect.
+func (sl *slot) awaitFirst(ctx context.Context) {
+	sl.mu.Lock()
+	trying := sl.trying
+	waits := !sl.attempted && trying != nil
+	sl.mu.Unlock()
+	if !waits {
+		return
+	}
+	select {
+	case <-trying:
+	case <-ctx.Done():
+	}
 }
 
 // absent says in words that no provider is there.

@@ -109,6 +109,7 @@ func toolError(text string) toolResult {
 // looked up in.
 func (s *Session) listTools(c *call) {
 	if s.slot.all {
+		s.b.gather(c.ctx)
 		c.result(toolList{Tools: s.allTools()}, audit.Completed)
 		return
 	}

@@ -50,20 +50,7 @@ func hold(c *Call) error {
 	return nil
 }
 
-func release(c *Call) error {
-	c.p.mu.Lock()
-	list, t := c.p.held[c.args.Key], c.p.tasks[c.args.Key]
-	delete(c.p.held, c.args.Key)
-	c.p.mu.Unlock()
-	for _, held := range list {
-		held.letGo()
-	}
-	n := len(list)
-	if t != nil && t.finish("completed") {
-		n++
-	}
-	return c.Text(strconv.Itoa(n))
-}
+func release(c *Call) error { return c.Text(strconv.Itoa(c.p.Finish(c.args.Key))) }
 
 func wait(c *Call) error {
 	t := time.NewTimer(time.Duration(c.args.MS) * time.Millisecond)

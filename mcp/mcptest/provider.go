@@ -183,6 +183,23 @@ func (p *Provider) until(ctx context.Context, there func() bool) error {
 	}
 }
 
+// Finish ends what goes on under a key: calls of "hold", which answer, and a task. It
+// returns how many there were.
+func (p *Provider) Finish(key string) int {
+	p.mu.Lock()
+	list, t := p.held[key], p.tasks[key]
+	delete(p.held, key)
+	p.mu.Unlock()
+	for _, held := range list {
+		held.letGo()
+	}
+	n := len(list)
+	if t != nil && t.finish("completed") {
+		n++
+	}
+	return n
+}
+
 // SetTools replaces the tools and tells every peer that they have changed.
 func (p *Provider) SetTools(tools ...Tool) {
 	p.mu.Lock()
