@@ -20,19 +20,15 @@ func worker(work func(context.Context, *provider.Request) (*provider.Result, err
 // inside calls the tool, and runs f while its request is under way.
 func inside(t *testing.T, r *rig, f func(ctx context.Context, p *provider.Provider, c provider.CallerReference)) {
 	t.Helper()
-	var p *provider.Provider
-	ready := make(chan struct{})
 	r.open()
-	p = r.dial(r.options(worker(func(ctx context.Context, q *provider.Request) (*provider.Result, error) {
-		<-ready
+	r.dial(r.options(worker(func(ctx context.Context, q *provider.Request) (*provider.Result, error) {
 		c, ok := q.Caller()
 		if !ok {
 			t.Errorf("C-83 no caller reference in %s", q.Meta)
 		}
-		f(ctx, p, c)
+		f(ctx, provider.FromContext(ctx), c)
 		return provider.Text("done"), nil
 	})))
-	close(ready)
 	r.connected(1)
 	r.call("site", "work", `{}`).text()
 }

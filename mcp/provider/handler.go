@@ -16,7 +16,18 @@ type Handler interface {
 	// the broker that the work has stopped. Notifications, and answers to requests that the
 	// handler has sent, come one at a time in order, and have to return fast.
 	//
+	// The context knows the Provider, also before Dial has returned it; see [FromContext].
+	//
 	// Send sends over the connection that the message came on. It may be kept, and used by
 	// several goroutines.
 	Handle(ctx context.Context, m *jsonrpc.Message, send func(*jsonrpc.Message) error) *jsonrpc.Message
+}
+
+type providerKey struct{}
+
+// FromContext returns the Provider that a request came to, by the context that [Handler] and
+// the tools of a [Server] get. It is nil if the context is no such.
+func FromContext(ctx context.Context) *Provider {
+	p, _ := ctx.Value(providerKey{}).(*Provider)
+	return p
 }

@@ -158,7 +158,7 @@ func Dial(ctx context.Context, o Options) (*Provider, error) {
 	pool := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: o.TLS.Clone(), DisableKeepAlives: true}
 	p := &Provider{o: o, address: address, declared: o.Declaration, done: make(chan struct{}), change: make(chan struct{}),
 		pool: &http.Client{Transport: pool, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
-	p.ctx, p.cancel = context.WithCancel(ctx)
+	p.ctx, p.cancel = context.WithCancel(context.WithValue(ctx, providerKey{}, p))
 	first := make(chan error, 1)
 	go p.run(first)
 	if err := <-first; err != nil {
