@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -56,6 +57,13 @@ func scripts(t *testing.T, dir string) testscript.Params {
 				return err
 			}
 			env.Setenv("EXAMPLES", at)
+			for _, name := range []string{"GOCACHE", "GOMODCACHE"} { // there is no HOME in a script
+				out, err := exec.Command("go", "env", name).Output()
+				if err != nil {
+					return err
+				}
+				env.Setenv(name, strings.TrimSpace(string(out)))
+			}
 			// Under the race detector every process would idle for a second at its end.
 			env.Setenv("GORACE", "atexit_sleep_ms=0")
 			return nil
