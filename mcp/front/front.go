@@ -97,7 +97,8 @@ type Bounds struct {
 	// Backlog is how many bytes may wait for a client that reads slowly before its
 	// connection is given up; zero is 8 MiB.
 	Backlog int
-	// BodyTimeout is how long a request's body may take; zero is 30 seconds.
+	// BodyTimeout is how long a request's body may take, also of one that is refused; zero is
+	// 30 seconds.
 	BodyTimeout time.Duration
 	// WriteTimeout is how long one event or frame may take; zero is 30 seconds.
 	WriteTimeout time.Duration
@@ -218,6 +219,7 @@ var doors = map[string]func(*visit) *fault{
 // ServeHTTP serves one request.
 func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v := &visit{f: f, w: w, r: r, deadl: http.NewResponseController(w)}
+	v.limit()
 	if fault := v.serve(); fault != nil {
 		v.fail(fault)
 	}

@@ -35,6 +35,15 @@ func (v *visit) read() (*jsonrpc.Message, *fault) {
 	return m, nil
 }
 
+// limit gives the body its time, also of a request that is refused before anybody reads it:
+// the server reads what is left of it before it sends the answer. It lifts the deadline itself
+// with the last byte.
+func (v *visit) limit() {
+	if v.r.ContentLength != 0 {
+		_ = v.deadl.SetReadDeadline(time.Now().Add(v.f.o.Bounds.BodyTimeout)) // as in hurry
+	}
+}
+
 // body reads the body within its bounds of size and time.
 func (v *visit) body() ([]byte, *fault) {
 	most := v.f.o.Bounds.Frame.MaxBytes
@@ -47,9 +56,7 @@ func (v *visit) body() ([]byte, *fault) {
 		}
 		return nil, tooLarge()
 	}
-	_ = v.deadl.SetReadDeadline(time.Now().Add(v.f.o.Bounds.BodyTimeout)) // as in hurry
 	body, err := io.ReadAll(http.MaxBytesReader(v.w, v.r.Body, int64(most)))
-	_ = v.deadl.SetReadDeadline(time.Time{})
 	_, large := errors.AsType[*http.MaxBytesError](err)
 	switch {
 	case large:

@@ -1,0 +1,50 @@
+package front_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice/mcp/mcptest"
+)
+
+// TestSlowBody sends requests whose bodies never end. The server reads what is left of a body
+// before it sends an answer, so that a refusal without a deadline would never be sent, and its
+// connection stay for ever, whoever has opened it.
+func TestSlowBody(t *testing.T) {
+	r := newRig(t, func(s *setting) {
+		s.front.Bounds.BodyTimeout = 50 * time.Millisecond
+		s.front.Providers = http.NotFoundHandler()
+	})
+	s := r.session("2025-11-25")
+	const long = "Content-Length: 100"
+	for _, c := range []struct {
+		name, method, path string
+		header             []string
+		status             int
+	}{
+		{"that is read", "POST", "/p/mcp", []string{long}, 408},
+		{"in chunks", "POST", "/p/mcp", []string{"Transfer-Encoding: chunked"}, 408},
+		{"to another host", "POST", "/p/mcp", []string{long, "Host: evil.example"}, 403},
+		{"with a bad token", "POST", "/p/mcp", []string{long, "Authorization: Bearer bad"}, 401},
+		{"to no slot", "POST", "/nosuch/mcp", []string{long}, 404},
+		{"to no door", "POST", "/p/nothing", []string{long}, 404},
+		{"of another type", "POST", "/p/mcp", []string{long, "Content-Type: text/plain"}, 415},
+		{"to no session of SSE", "POST", "/p/messages?sessionId=x", []string{long}, 404},
+		{"of DELETE", "DELETE", "/p/mcp", []string{long, s}, 204},
+		{"of a stream", "GET", "/p/sse", []string{long}, 200},
+		{"of no WebSocket", "GET", "/p", []string{long}, 426},
+		{"to providers' door", "GET", "/providers", []string{long}, 404},
+		{"of metadata", "POST", "/.well-known/oauth-protected-resource", []string{long}, 404},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			reply := r.ask(c.path, mcptest.Ask{Method: c.method, Header: c.header, Body: "64\r\n{"})
+			if reply.StatusCode != c.status || !reply.Response.Close {
+				t.Errorf("%s, and the connection ends: %v", reply.Status, reply.Response.Close)
+			}
+		})
+	}
+	if reply := r.ask("/p/mcp", mcptest.Ask{Header: []string{r.session("2025-11-25")}, Body: `{"jsonrpc":"2.0","id":1,"method":"ping"}`}); reply.StatusCode != 200 {
+		t.Error("then:", reply.Status)
+	}
+}
