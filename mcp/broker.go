@@ -251,7 +251,7 @@ func (b *Broker) Reload(o Options) error {
 	for _, restart := range changed {
 		restart()
 	}
-	b.sessions.eachAll(func(s *Session) { s.toolsMayHaveChanged() })
+	time.AfterFunc(settleTime, func() { b.sessions.eachAll((*Session).toolsMayHaveChanged) }) // once who was called again is back
 	return nil
 }
 
