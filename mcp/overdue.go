@@ -16,10 +16,10 @@ import (
 const (
 	// afterHold is when the engine's timer of a slot has surely fired.
 	afterHold = 100 * time.Millisecond
-	// sweepEvery is how often the ledger is asked for overdue calls of others, graceOfOthers how
-	// long a process that is alive has for its own.
-	sweepEvery    = 30 * time.Second
-	graceOfOthers = 5 * time.Second
+	// The ledger is asked for overdue calls of others when the next is due, between these
+	// times; graceOfOthers is how long a process that is alive has for its own.
+	sweepFirst, sweepLast = time.Second, 30 * time.Second
+	graceOfOthers         = 5 * time.Second
 )
 
 // holdTimes are the MaxHolds of a policy, by rule.
@@ -84,38 +84,60 @@ func (c *call) overstayed() {
 	c.watchHolds()
 }
 
-// sweep frees the overdue calls of processes that have ended, until the broker stops.
+// sweep frees the overdue calls of processes that have ended, until the broker stops. It
+// begins at once: a process that is started again and again has to free what the one before
+// has left.
 func (b *Broker) sweep() {
-	tick := time.NewTicker(sweepEvery)
-	defer tick.Stop()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	for {
 		select {
 		case <-b.ctx.Done():
 			return
-		case <-tick.C:
-			if most := b.maxHolds(); most != nil {
-				b.freeOverdue(most)
-			}
+		case <-timer.C:
 		}
+		next := sweepLast
+		if most := b.maxHolds(); most != nil {
+			next = min(max(b.freeOverdue(most), sweepFirst), sweepLast)
+		}
+		timer.Reset(next)
 	}
 }
 
-func (b *Broker) freeOverdue(most map[string]time.Duration) {
-	ctx, cancel := context.WithTimeout(b.ctx, sweepEvery)
+// freeOverdue frees the calls of others that are overdue, and returns when the next will be.
+func (b *Broker) freeOverdue(most map[string]time.Duration) time.Duration {
+	ctx, cancel := context.WithTimeout(b.ctx, sweepLast)
 	defer cancel()
+	next := sweepLast
 	for r, err := range b.ctl.Records(ctx) {
 		if err != nil {
 			b.log.Warn("mcp: the ledger does not say which calls are overdue", "error", err)
-			return
+			return sweepLast
 		}
 		h, ok := earlier(&r)
-		// A slot of a rule without a MaxHold waits for an operator, and the record with it.
-		fresh := func(rule string) bool { return most[rule] == 0 || r.Age < most[rule]+graceOfOthers }
-		if !ok || len(r.Rules) == 0 || slices.ContainsFunc(r.Rules, fresh) || b.calls.get(h.RequestID) != nil {
+		left, bounded := holdLeft(&r, most)
+		switch {
+		case !ok || !bounded || b.calls.get(h.RequestID) != nil:
+			continue
+		case left > 0:
+			next = min(next, left)
 			continue
 		}
 		if _, err := b.freeEarlier(ctx, h.Slot, h.RequestID, audit.Event{Action: audit.Timeout, Reason: "max-hold"}); err != nil {
 			b.log.Warn("mcp: the ledger did not take a release", "slot", h.Slot, "error", err)
 		}
 	}
+	return next
+}
+
+// holdLeft returns how long a call of another process may still hold all its slots. A slot of
+// a rule without a MaxHold waits for an operator, and the record with it.
+func holdLeft(r *sluice.Record, most map[string]time.Duration) (left time.Duration, bounded bool) {
+	for _, rule := range r.Rules {
+		if most[rule] == 0 {
+			return 0, false
+		}
+		left = max(left, most[rule]+graceOfOthers-r.Age)
+	}
+	return left, len(r.Rules) > 0
 }

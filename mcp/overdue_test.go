@@ -95,12 +95,14 @@ func TestEarlierProcess(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, slot := range []string{"p", "q"} {
+		leave := func(slot string) {
 			note := fmt.Sprintf(`{"slot":%q,"requestId":"brk-before-1","tool":"hold","identity":"user:alice"}`, slot)
 			if _, err := before.Admit(t.Context(), sluice.Call{Kind: "tool", Provider: slot, ID: "call\x00" + slot + "\x00brk-before-1", WhileHeld: true, Note: []byte(note)}); err != nil {
 				t.Fatal(err)
 			}
 		}
+		leave("p")
+		leave("q")
 		var events []audit.Event
 		ctl, err := sluice.Open(&sluice.Policy{Rules: rules}, store, sluice.Options{KeySecret: []byte("a secret for this test alone")})
 		if err != nil {
@@ -128,7 +130,7 @@ func TestEarlierProcess(t *testing.T) {
 		if got := states(); !slices.Equal(got, []string{"pearlier[bounded]", "qearlier[unbounded]"}) {
 			t.Errorf("held: %v", got)
 		}
-		time.Sleep(2 * time.Minute)
+		time.Sleep(time.Minute + 5*time.Second) // what a process that is alive has for its own
 		synctest.Wait()
 		if got := states(); !slices.Equal(got, []string{"qearlier[unbounded]"}) {
 			t.Errorf("C-W21 held: %v", got)
@@ -141,6 +143,18 @@ func TestEarlierProcess(t *testing.T) {
 		}
 		if got := states(); got != nil {
 			t.Errorf("held: %v", got)
+		}
+		leave("p")
+		b.Close(t.Context())
+		time.Sleep(11 * time.Minute)
+		again, err := mcp.New(ctl, mcp.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer again.Close(context.Background())
+		synctest.Wait()
+		if got := states(); got != nil {
+			t.Errorf("C-W21 a broker that starts frees at once what is overdue; held: %v", got)
 		}
 	})
 }
