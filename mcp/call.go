@@ -53,6 +53,7 @@ type call struct {
 	conn      *conn       // where it was sent
 	upstream  jsonrpc.ID  // its id there, and its progress token: at first the broker's own
 	sent      bool
+	told      bool // the provider, to stop
 	resent    bool
 	rounds    int // how often the provider has asked for input
 	answered  bool
@@ -113,6 +114,9 @@ func (c *call) release() bool {
 	}
 	c.admission.Release()
 	c.b.calls.remove(c)
+	if c.sent { // one that was told to stop is never answered
+		c.conn.take(c.upstream)
+	}
 	return true
 }
 
@@ -280,7 +284,7 @@ func (c *call) abandon(action audit.Action, why audit.Outcome) {
 	after := c.admission.Holds()
 	c.kept = slices.Clone(after)
 	if len(after) == 0 || c.b.settings().forwardsCancel(after) {
-		c.conn.link.Cancel(c.upstream, string(action))
+		c.tellToStop(string(action))
 	}
 	c.note(audit.Event{Action: action, Outcome: why, ReleasedRules: baseRules(slices.DeleteFunc(before, func(rule string) bool { return slices.Contains(after, rule) }))})
 	if len(after) == 0 && c.admitted {
@@ -292,6 +296,12 @@ func (c *call) abandon(action audit.Action, why audit.Outcome) {
 	}
 }
 
+// tellToStop tells the provider that its answer is not wanted any more. The caller holds c.mu.
+func (c *call) tellToStop(reason string) {
+	c.told = true
+	c.conn.link.Cancel(c.upstream, reason)
+}
+
 // freed is an operator's word that the work has stopped. It reports whether anything was
 // held.
 func (c *call) freed(by string) bool {
@@ -299,7 +309,7 @@ func (c *call) freed(by string) bool {
 	defer c.mu.Unlock()
 	released := baseRules(c.admission.Holds())
 	if c.sent && !c.ended { // its stream would stay open for an answer that nobody waits for
-		c.conn.link.Cancel(c.upstream, "released by an operator")
+		c.tellToStop("released by an operator")
 	}
 	defer c.refuse(protocol.Unavailable, audit.Released, "An operator has released this call; its outcome is unknown", reason{Reason: "released"})
 	if c.release() {

@@ -3,6 +3,8 @@ package mcp
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -162,9 +164,10 @@ func (k *conn) waiting(id jsonrpc.ID) waiter {
 // connection that all calls share nothing else says what a provider's question is about.
 func (k *conn) only() *call {
 	k.mu.Lock()
-	defer k.mu.Unlock()
+	pending := slices.Collect(maps.Values(k.pending))
+	k.mu.Unlock() // a call's lock may be held where this one is wanted
 	var found *call
-	for _, w := range k.pending {
+	for _, w := range pending {
 		c, ok := w.(*call)
 		if !ok || c.isAnswered() {
 			continue

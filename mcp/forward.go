@@ -57,7 +57,7 @@ func (c *call) dispatch(k *conn) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.ended && k.take(out.ID) != nil { // the word to stop has overtaken it
+	if c.told { // which may have overtaken it
 		k.link.Cancel(out.ID, "cancelled")
 	}
 }

@@ -210,8 +210,9 @@ func (p *process) Send(ctx context.Context, m link.Outgoing) error {
 	return err
 }
 
-// Cancel sends notifications/cancelled, in both eras.
+// Cancel sends notifications/cancelled, in both eras. The request may never be answered.
 func (p *process) Cancel(id jsonrpc.ID, reason string) {
+	p.open.End(id)
 	p.out.Push(line(link.Cancelled(id, reason).Raw))
 }
 
