@@ -114,12 +114,12 @@ func TestIDs(t *testing.T) {
 		has(t, c.call("echo", n).passed().Raw, `"structuredContent":{"a":9007199254740993,"b":1.0,"c":1e400,"d":[1,2]}`)
 		has(t, sentTo(t, r.provider), n)
 	})
-	bubble(t, "M-020 two requests with one id where each has its own stream get each its own answer", []sluice.Rule{slots("two", 2, sluice.Hold)}, nil, func(t *testing.T, r *rig, c *client) {
+	bubble(t, "M-020 two requests with one id where each has its own stream get each its own answer", []sluice.Rule{slots("two", 2, sluice.Hold)}, nil, func(t *testing.T, r *rig, _ *client) {
 		s, err := r.Connect("p", nil, mcp.ConnectOptions{Transport: "http"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		c = &client{Session: s, r: r}
+		c := &client{Session: s, r: r}
 		x := c.send(string(mcptest.CallTool("1", "hold", `{"key":"a"}`)))
 		y := c.send(string(mcptest.CallTool("1", "hold", `{"key":"b"}`)))
 		a, b := r.key("a"), r.key("b")
