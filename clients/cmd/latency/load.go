@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -30,19 +28,12 @@ func (r *result) cpuEach() float64 {
 
 // add asks a side for a while at the load's rate. Each request begins at its time, whether
 // or not those before it are answered, and its own time counts from then.
-func (r *result) add(s *side, l *load, span time.Duration) error {
+func (r *result) add(s *side, l load, span time.Duration) error {
 	client := &http.Client{Transport: newTransport(), Timeout: 30 * time.Second}
 	defer client.CloseIdleConnections()
-	head := maps.Clone(l.head)
-	if l.open != nil {
-		name, value, err := l.open(client, s.url+l.path)
-		if err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
-		}
-		head[name] = value
-	}
+	body := l.body()
 	for range 20 { // connections are there, and caches warm
-		if err := l.ask(client, s.url, head); err != nil {
+		if err := ask(client, s.url, body); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
 	}
@@ -54,7 +45,7 @@ func (r *result) add(s *side, l *load, span time.Duration) error {
 	for at := time.Duration(0); at < span; at += step {
 		time.Sleep(time.Until(began.Add(at)))
 		all.Go(func() {
-			err := l.ask(client, s.url, head)
+			err := ask(client, s.url, body)
 			took := time.Since(began.Add(at))
 			mu.Lock()
 			defer mu.Unlock()
@@ -72,23 +63,23 @@ func (r *result) add(s *side, l *load, span time.Duration) error {
 	return nil
 }
 
+// body is a request of about the load's size.
+func (l *load) body() string {
+	head := fmt.Sprintf(`{"model":"m","stream":%v,"messages":[{"role":"user","content":"`, l.stream)
+	const words = "What the quick brown fox said to the lazy dog was not written down. "
+	n := max(0, l.bytes-len(head)-4)
+	return head + strings.Repeat(words, n/len(words)+1)[:n] + `"}]}`
+}
+
 // ask makes a request and reads the answer to its end.
-func (l *load) ask(client *http.Client, url string, head map[string]string) error {
-	q, err := http.NewRequest(http.MethodPost, url+l.path, strings.NewReader(l.body))
-	if err != nil {
-		return err
-	}
-	accepts(q)
-	for name, value := range head {
-		q.Header.Set(name, value)
-	}
-	answer, err := client.Do(q)
+func ask(client *http.Client, url, body string) error {
+	answer, err := client.Post(url+"/chat/completions", "application/json", strings.NewReader(body))
 	if err != nil {
 		return err
 	}
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
-	if err == nil && (answer.StatusCode != http.StatusOK || bytes.Contains(text, []byte(`"error":{`))) {
+	if err == nil && answer.StatusCode != http.StatusOK {
 		err = fmt.Errorf("%s: %.200s", answer.Status, text)
 	}
 	return err

@@ -1,14 +1,14 @@
-// Command latency prints what the gateway to language models, or the MCP broker, adds to a call:
-// its time beside that of the same call made directly, at the same open-loop rate, and its CPU
-// beside httputil.ReverseProxy's on the same calls.
+// Command latency prints what the gateway to language models adds to a call: its time beside
+// that of the same call made directly, at the same open-loop rate, and its CPU beside
+// httputil.ReverseProxy's on the same calls.
 //
-//	go run ./cmd/latency [-of mcp] [-seconds 10] [-rate 20] [-other name=URL]
+//	go run ./cmd/latency [-seconds 10] [-rate 20] [-other name=URL]
 //
-// Provider, proxy and sluice are processes of their own, and the sides take turns, so that a
-// busy machine is busy for all of them. Sluice is "sluice serve" with limits, of calls at once
-// among others. A time counts from when the request was to be sent, whatever
+// Provider, proxy and gateway are processes of their own, and the sides take turns, so that a
+// busy machine is busy for all of them. The gateway is "sluice serve" with limits of requests,
+// tokens and calls at once. A time counts from when the request was to be sent, whatever
 // the requests before it do. -other is a further gateway that has been started by hand with
-// the provider's address, and what its base URL is; "sluice mock-llm" or "sluice mock-mcp" is the provider.
+// the provider's address, and what its base URL is; "sluice mock-llm" is the provider.
 package main
 
 import (
@@ -26,8 +26,20 @@ import (
 	"time"
 )
 
+// A load is one row: bodies of some size at some rate, streamed or not.
+type load struct {
+	bytes  int
+	rate   int // requests a second
+	stream bool
+}
+
+var loads = []load{
+	{200, 200, false}, {200, 200, true},
+	{20_000, 200, false}, {20_000, 200, true},
+	{400_000, 40, false}, {400_000, 40, true},
+}
+
 func main() {
-	of := flag.String("of", "llm", "what is measured: llm or mcp")
 	seconds := flag.Int("seconds", 10, "how long each row takes for each side")
 	rate := flag.Int("rate", 0, "requests a `second` in every row, in place of its own")
 	other := flag.String("other", "", "a further `name=URL`")
@@ -38,7 +50,7 @@ func main() {
 	if *proxy != "" {
 		err = serveProxy(*proxy)
 	} else {
-		err = measure(subjects[*of], time.Duration(*seconds)*time.Second, *rate, *provider, *other)
+		err = measure(time.Duration(*seconds)*time.Second, *rate, *provider, *other)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "latency:", err)
@@ -74,11 +86,8 @@ type side struct {
 }
 
 // measure starts all sides and prints a row for each load.
-func measure(of *subject, span time.Duration, rate int, provider, other string) error {
-	if of == nil {
-		return errors.New("-of is llm or mcp")
-	}
-	sides, stop, err := of.start(provider)
+func measure(span time.Duration, rate int, provider, other string) error {
+	sides, stop, err := start(provider)
 	defer stop()
 	if err != nil {
 		return err
@@ -89,8 +98,7 @@ func measure(of *subject, span time.Duration, rate int, provider, other string) 
 		return errors.New("-other is name=URL")
 	}
 	header(os.Stdout, sides)
-	for i := range of.loads {
-		l := &of.loads[i]
+	for _, l := range loads {
 		if rate > 0 {
 			l.rate = rate
 		}
@@ -111,15 +119,19 @@ func measure(of *subject, span time.Duration, rate int, provider, other string) 
 const rounds = 5
 
 func header(w io.Writer, sides []*side) {
-	fmt.Fprintf(w, "| request | requests/s |")
+	fmt.Fprintf(w, "| body | requests/s |")
 	for _, s := range sides {
 		fmt.Fprintf(w, " %s p50 / p99 |", s.name)
 	}
 	fmt.Fprintf(w, " sluice adds p50 / p99 | CPU sluice ÷ proxy |\n|---|---|%s---|---|\n", strings.Repeat("---|", len(sides)))
 }
 
-func row(w io.Writer, l *load, sides []*side, results []result) {
-	fmt.Fprintf(w, "| %s | %d |", l.name, l.rate)
+func row(w io.Writer, l load, sides []*side, results []result) {
+	kind := "whole"
+	if l.stream {
+		kind = "64 pieces"
+	}
+	fmt.Fprintf(w, "| %d B, %s | %d |", l.bytes, kind, l.rate)
 	for i := range sides {
 		fmt.Fprintf(w, " %s / %s |", ms(results[i].quantile(0.5)), ms(results[i].quantile(0.99)))
 	}

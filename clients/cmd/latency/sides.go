@@ -9,14 +9,23 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// start starts the provider, and the sides in front of it: nobody, the proxy, sluice.
-func (o *subject) start(provider string) (sides []*side, stop func(), err error) {
+// gatewayFile is the gateway's configuration: limits that are counted and never reached.
+const gatewayFile = `
+listen: {llm: %q, admin: %q}
+llm:
+  anonymous: true
+  providers:
+    mock: {baseUrl: "http://%s/v1", requestsPerMinute: 100000000, tokensPerMinute: 100000000000, maxConcurrentCalls: 10000}
+  tenants: {requestsPerMinute: 100000000, tokensPerMinute: 100000000000}
+`
+
+// start starts the provider, and the sides in front of it: nobody, the proxy, the gateway.
+func start(provider string) (sides []*side, stop func(), err error) {
 	dir, err := os.MkdirTemp("", "latency")
 	if err != nil {
 		return nil, func() {}, err
@@ -43,14 +52,11 @@ func (o *subject) start(provider string) (sides []*side, stop func(), err error)
 	if out, err := build.CombinedOutput(); err != nil {
 		return nil, stop, fmt.Errorf("%w: %s", err, out)
 	}
-	front, admin := freeAddress(), freeAddress()
-	if err := os.WriteFile(file, fmt.Appendf(nil, o.file, front, admin, provider), 0o600); err != nil {
+	gate, admin := freeAddress(), freeAddress()
+	if err := os.WriteFile(file, fmt.Appendf(nil, gatewayFile, gate, admin, provider), 0o600); err != nil {
 		return nil, stop, err
 	}
-	if _, err := run(exec.Command(sluice, append(slices.Clone(o.provider), provider)...)); err != nil {
-		return nil, stop, err
-	}
-	if err := ready(provider); err != nil { // sluice would wait before it calls again
+	if _, err := run(exec.Command(sluice, "mock-llm", "--listen", provider, "--plan", "mock:output=64,chunks=64")); err != nil {
 		return nil, stop, err
 	}
 	ours, err := run(exec.Command(sluice, "serve", "--config", file))
@@ -70,10 +76,9 @@ func (o *subject) start(provider string) (sides []*side, stop func(), err error)
 	if err != nil {
 		return nil, stop, err
 	}
-	proxyURL := strings.TrimSpace(strings.TrimPrefix(line, "at "))
-	sides = []*side{{"direct", "http://" + provider + o.base, 0}, {"proxy", proxyURL + o.base, proxy.Process.Pid},
-		{"sluice", "http://" + front + o.front, ours.Process.Pid}}
-	return sides, stop, ready(provider, front)
+	sides = []*side{{"direct", "http://" + provider + "/v1", 0},
+		{"proxy", strings.TrimSpace(strings.TrimPrefix(line, "at ")) + "/v1", proxy.Process.Pid}, {"sluice", "http://" + gate + "/v1", ours.Process.Pid}}
+	return sides, stop, ready(provider, gate)
 }
 
 // ready waits until addresses are listened at.
