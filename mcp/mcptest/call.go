@@ -79,12 +79,6 @@ func (c *Call) Send(frames ...string) error {
 	return c.out.Send(list...)
 }
 
-// Drop ends the call without an answer, and the stream it came on.
-func (c *Call) Drop() error {
-	defer c.end()
-	return c.out.Close()
-}
-
 func (c *Call) result(v any) []byte { return message{ID: c.ID, Result: v}.frame() }
 
 func (c *Call) progress(n float64, text string) []byte {

@@ -30,7 +30,6 @@ type Handler struct {
 	sessions map[string]*Line
 	begun    int // sessions, ever
 	faults   []Fault
-	requests []*http.Request
 }
 
 // A Fault is an answer that comes before anything is read or executed.
@@ -38,7 +37,6 @@ type Fault struct {
 	Status int
 	Header http.Header
 	Body   string
-	Cut    bool // the connection is closed without an answer
 }
 
 // Handler returns a handler for the provider.
@@ -72,19 +70,9 @@ func (h *Handler) Sessions() (begun, open int) {
 	return h.begun, len(h.sessions)
 }
 
-// Requests returns all requests so far, without their bodies; none, if they are forgotten.
-func (h *Handler) Requests() []*http.Request {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return append([]*http.Request(nil), h.requests...)
-}
-
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.mu.Lock()
-	if !h.p.o.Forget {
-		h.requests = append(h.requests, r)
-	}
 	var fault *Fault
 	if len(h.faults) > 0 {
 		fault, h.faults = &h.faults[0], h.faults[1:]
@@ -105,9 +93,6 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (f *Fault) answer(w http.ResponseWriter) {
-	if f.Cut {
-		panic(http.ErrAbortHandler)
-	}
 	for name, values := range f.Header {
 		w.Header()[name] = values
 	}

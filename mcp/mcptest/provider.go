@@ -31,7 +31,7 @@ type Options struct {
 	Cancel   Cancel   // Quiet if empty
 	Rejects  int      // how many questions of server/discover are refused before one is answered
 	Page     int      // tools in one answer to tools/list; zero: all
-	Forget   bool     // calls, requests and cancels are not kept, so that a provider may serve for ever
+	Forget   bool     // calls and cancels are not kept, so that a provider may serve for ever
 	Journal  string   // a file to which a line is added for each call, before it does anything; empty: none
 }
 
@@ -42,8 +42,6 @@ type Tool struct {
 	Description string          `json:"description,omitempty"`
 	Schema      json.RawMessage `json:"inputSchema"` // nil: any object
 	Annotations json.RawMessage `json:"annotations,omitempty"`
-	Execution   json.RawMessage `json:"execution,omitempty"`
-	Output      json.RawMessage `json:"outputSchema,omitempty"`
 }
 
 // A Seen is a tools/call that has reached a provider, which is to say that was executed.
