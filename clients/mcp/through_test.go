@@ -154,6 +154,33 @@ func longRunning(t *testing.T, k kind, c client) {
 	}
 }
 
+// TestAllSlots has every client use two reference servers as one, whose tools have the slot before
+// their names. A call is counted once, at the server that it is for.
+func TestAllSlots(t *testing.T) {
+	slots, dir := everythingAndFiles(t)
+	const most = 20
+	b := startBroker(t, fmt.Sprintf(quota, most), slots...)
+	passed := 0
+	for _, k := range kinds {
+		c := k.connect(t, b.slot("_all"))
+		list := c.do(t, command{List: true}).Tools
+		if !slices.Contains(list, "everything-echo") || !slices.Contains(list, "files-list_directory") {
+			t.Errorf("4.2.14 %s: tools %v", k.name, list)
+		}
+		path, _ := json.Marshal(map[string]string{"path": dir})
+		for _, r := range []reply{call(t, c, "everything-echo", `{"message":"all"}`), call(t, c, "files-list_directory", string(path))} {
+			if r.Error == nil {
+				passed++
+			} else if !k.listOnly {
+				refused(t, k, r)
+			}
+		}
+	}
+	if passed != most {
+		t.Errorf("C-40 %d calls got through, want %d of %d", passed, most, 2*len(kinds))
+	}
+}
+
 // quota is a rule about all calls of all slots over all transports.
 const quota = `
 limits:
