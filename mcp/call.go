@@ -192,11 +192,11 @@ func (c *call) reply(m *jsonrpc.Message) {
 		if c.filter != nil {
 			m = c.filter(m)
 		}
-		answer, status := c.inbound(m)
-		c.answer(answer, status, pick(m.Err == nil, audit.Completed, audit.Failed))
 		if c.cached != nil && m.Err == nil && !goesOn {
 			c.cached(m.Result)
 		}
+		answer, status := c.inbound(m)
+		c.answer(answer, status, pick(m.Err == nil, audit.Completed, audit.Failed))
 	}
 	if ended {
 		c.note(audit.Event{Action: audit.Complete, Outcome: pick(late, audit.Late, c.why), Allowed: true})
