@@ -9,7 +9,7 @@ FUZZTIME ?= 30s
 # The race detector needs a C compiler.
 RACE := $(if $(shell command -v gcc),-race)
 # Packages whose tests time what servers and other processes do: each has the machine to itself.
-ALONE := ./cmd/sluice ./sim/processes ./store/file ./store/hazelcast ./store/redis
+ALONE := ./cmd/sluice ./sim/broker ./sim/processes ./store/file ./store/hazelcast ./store/redis
 # All tests, of this module and of the one with the clients.
 TESTS = bad=0; \
 	go test $(RACE) -timeout 20m -json $$(go list ./... | grep -vxF "$$(go list $(ALONE))") || bad=1; \
