@@ -171,6 +171,10 @@ func (b *Broker) freeEarlier(ctx context.Context, slot, request string, e audit.
 	if err != nil {
 		return false, err
 	}
+	var n note
+	if json.Unmarshal(adm.Note(), &n) == nil {
+		e.Tool, e.Capability, e.Identity = n.Tool, n.Capability, n.Identity
+	}
 	e.Outcome, e.Slot, e.RequestID, e.ReleasedRules = audit.Released, slot, request, baseRules(adm.Holds())
 	adm.Release()
 	b.note(e)

@@ -135,7 +135,7 @@ func TestEarlierProcess(t *testing.T) {
 		if got := states(); !slices.Equal(got, []string{"qearlier[unbounded]"}) {
 			t.Errorf("C-W21 held: %v", got)
 		}
-		if len(events) != 1 || events[0].Reason != "max-hold" || events[0].Slot != "p" || !slices.Equal(events[0].ReleasedRules, []string{"bounded"}) {
+		if len(events) != 1 || events[0].Reason != "max-hold" || events[0].Slot != "p" || events[0].Identity != "user:alice" || events[0].Tool != "hold" || !slices.Equal(events[0].ReleasedRules, []string{"bounded"}) {
 			t.Errorf("C-W21 audited %+v", events)
 		}
 		if ok, err := b.Release(t.Context(), "q", "brk-before-1", "user:op"); !ok || err != nil {
