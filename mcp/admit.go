@@ -90,13 +90,22 @@ func (c *call) admitTool(k *conn, tool string) bool {
 	c.identify(KindTool)
 	text, _ := json.Marshal(note{c.slot.name, c.name, c.who.Capability, tool, c.who.Subject, c.start})
 	c.who.ID, c.who.WhileHeld, c.who.Note = callID(c.slot.name, c.name), true, text
-	if missing := c.unreserved(k); missing != nil && c.refusedEarlier(missing) == nil {
-		c.failWith(protocol.Refused, audit.Event{Action: audit.Admit, Outcome: audit.Refused, Reason: "reservation-unsupported", Rule: missing.Rule},
-			fmt.Sprintf("Tool admission refused by rule %s: the provider has not declared that it reserves %q", missing.Rule, missing.Unit),
-			reason{Reason: "reservation-unsupported", RuleID: missing.Rule})
+	if missing := c.unreserved(k); missing != nil {
+		if ref := c.refusedEarlier(missing); ref != nil {
+			c.refusedBy(ref)
+		} else {
+			c.unsupported(missing)
+		}
 		return false
 	}
 	return c.admit()
+}
+
+// unsupported refuses the call because the provider does not reserve what a rule wants.
+func (c *call) unsupported(missing *Requirement) {
+	c.failWith(protocol.Refused, audit.Event{Action: audit.Admit, Outcome: audit.Refused, Reason: "reservation-unsupported", Rule: missing.Rule},
+		fmt.Sprintf("Tool admission refused by rule %s: the provider has not declared that it reserves %q", missing.Rule, missing.Unit),
+		reason{Reason: "reservation-unsupported", RuleID: missing.Rule})
 }
 
 // admitMethod asks for admission of a request that is no call of a tool, if any rule names
@@ -131,10 +140,15 @@ func (c *call) admit() bool {
 			"Tool admission refused: admission failed", reason{Reason: "admission-error"})
 		return false
 	}
+	c.refusedBy(ref)
+	return false
+}
+
+// refusedBy answers the call with the engine's refusal.
+func (c *call) refusedBy(ref *sluice.Refusal) {
 	r := refused(ref)
 	c.failWith(protocol.Refused, audit.Event{Action: audit.Admit, Outcome: audit.Refused, Reason: r.Reason, Rule: r.RuleID, RetryAfterMs: r.RetryAfterMs},
 		r.text("Tool admission refused"), r)
-	return false
 }
 
 // callID is the ledger's name of a call.
@@ -162,6 +176,7 @@ func (c *call) refusedEarlier(r *Requirement) *sluice.Refusal {
 	}
 	order := c.b.settings().Order
 	if slices.Index(order, baseRule(e.Refusal.Rule)) < slices.Index(order, r.Rule) {
+		e.Refusal.RetryAfter = 0 // by then it is r that refuses
 		return e.Refusal
 	}
 	return nil

@@ -321,6 +321,32 @@ func TestRequirement(t *testing.T) {
 			t.Errorf("got %+v", got)
 		}
 	})
+	queued := slots("first", 1, sluice.Hold)
+	queued.Queue = &sluice.Queue{}
+	bubble(t, "C-30 C-W12 no call waits in the queue of a rule that stands before it, and is let through then", []sluice.Rule{queued}, need, func(t *testing.T, r *rig, c *client) {
+		r.serves(mcp.Slot{Name: "q", Protocol: "legacy"}, mcptest.Options{})
+		first := r.client("q", "2025-06-18", nil).call("silent", `{}`)
+		synctest.Wait()
+		x := c.call("echo", `{}`)
+		synctest.Wait()
+		if !x.answered() {
+			first.cancel()
+			held := r.onlyHeld()
+			_, _ = r.Release(t.Context(), "q", held.RequestID, "me")
+			t.Fatalf("the call waits, and is answered %s", x.answer().Raw)
+		}
+		if got := x.refused(-32029); got.RetryAfterMs != nil {
+			t.Errorf("got %+v", got)
+		}
+	})
+	t.Run("M-104 a rule that stands before it gives no time after which it would pass", func(t *testing.T) {
+		r := newRig(t, []sluice.Rule{window("first", 1, limit.Hour)}, need)
+		r.serves(mcp.Slot{Name: "q", Protocol: "legacy"}, mcptest.Options{})
+		r.client("q", "2025-06-18", nil).call("echo", `{}`).passed()
+		if got := r.client("p", "2025-06-18", nil).call("echo", `{}`).refused(-32029); got.RuleID != "first" || got.RetryAfterMs != nil {
+			t.Errorf("got %+v", got)
+		}
+	})
 }
 
 // TestBuiltinAdmission is what the broker's own tools cost.

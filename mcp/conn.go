@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -58,12 +59,15 @@ func (k *conn) providerName() string {
 	return "provider:" + k.provider.ID
 }
 
+// errGone says that nothing is sent over the connection any more. There may be another by now.
+var errGone = fmt.Errorf("mcp: the connection was given up: %w", link.ErrNotSent)
+
 // send sends a request on behalf of w.
 func (k *conn) send(ctx context.Context, m link.Outgoing, w waiter) error {
 	k.mu.Lock()
-	if k.over != nil {
+	if k.over != nil || isClosed(k.leaving) {
 		k.mu.Unlock()
-		return link.ErrNotSent
+		return errGone
 	}
 	k.pending[m.ID] = w
 	m.Version = k.hello.version

@@ -52,7 +52,7 @@ func (c *call) dispatch(k *conn) {
 	c.mu.Unlock()
 	// What still waits for room when nobody wants it any more has not left.
 	if err := k.send(c.ctx, out, c); err != nil {
-		c.lost(link.Failure{Err: err, NotRun: errors.Is(err, link.ErrNotSent)})
+		c.lost(link.Failure{Err: err, NotRun: errors.Is(err, link.ErrNotSent), SessionGone: errors.Is(err, errGone)})
 		return
 	}
 	c.mu.Lock()
@@ -62,13 +62,17 @@ func (c *call) dispatch(k *conn) {
 	}
 }
 
-// resend sends a request again that a provider refused because it had forgotten the
-// session, once: that it did proves that it has not run it.
+// resend sends a request again, once, whose connection was given up before it left, or which
+// the provider refused because it had forgotten the session: that proves that it was not run.
 func (b *Broker) resend(c *call) {
 	c.conn.renew()
 	k := c.slot.await(c.ctx)
 	if k == nil {
 		c.lost(link.Failure{Err: errRenew, NotRun: true})
+		return
+	}
+	if missing := c.unreserved(k); missing != nil && c.who.Kind == KindTool { // it may not have declared itself yet
+		c.unsupported(missing)
 		return
 	}
 	c.dispatch(k)

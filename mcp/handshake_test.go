@@ -229,6 +229,24 @@ func TestForgottenSession(t *testing.T) {
 
 // TestGenerations is what an old connection of a provider may still do: nothing.
 func TestGenerations(t *testing.T) {
+	queued := slots("one", 1, sluice.Hold)
+	queued.Queue = &sluice.Queue{}
+	bubble(t, "M-004 a call that stood in line while its provider came back is sent to the one that is there", []sluice.Rule{queued}, nil, func(t *testing.T, r *rig, c *client) {
+		r.serves(mcp.Slot{Name: "q", Protocol: "legacy"}, mcptest.Options{})
+		q := r.client("q", "2025-06-18", nil)
+		c.call("hold", `{"key":"a"}`)
+		work := r.key("a")
+		x := q.call("echo", `{}`)
+		synctest.Wait()
+		r.reload(remarked(r.options, "q"))
+		synctest.Wait()
+		_ = work.Text("x")
+		x.passed()
+		synctest.Wait()
+		if held := r.heldNow(); len(held) != 0 {
+			t.Errorf("held: %v", held)
+		}
+	})
 	bubble(t, "M-113 an answer that comes after the provider has come back is nobody's", []sluice.Rule{slots("one", 1, sluice.Hold)}, nil, func(t *testing.T, r *rig, c *client) {
 		x := c.call("hold", `{"key":"a"}`)
 		work := r.key("a")
