@@ -314,6 +314,69 @@ func TestEvents(t *testing.T) {
 	})
 }
 
+// TestOneRecord has one attempt of each kind, and wants the records of each.
+func TestOneRecord(t *testing.T) {
+	p, err := policy.New(policy.Config{
+		Roles:            []policy.Role{{Name: "r", Capabilities: []string{"mcp.tools.call", "mcp.tools.list"}}},
+		Assignments:      []policy.Assignment{{Subject: "user:alice", Role: "r", Resource: "/p"}, {Subject: "user:owner", Role: "r", Resource: "/**"}},
+		ToolCapabilities: map[string]string{"die": "x.no"},
+		Providers:        []policy.Provider{{ID: "owner", Secret: policy.Secret("a secret for a test"), Subjects: []string{"user:owner"}}},
+		ProtectedSlots:   map[string]policy.Protection{"guarded": {DeclaredBy: "owner", PublishedBy: "owner"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	alice := policy.NewCaller("user:alice")
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, []sluice.Rule{slots("one", 1, sluice.Hold)}, func(o *mcp.Options) {
+			o.Policy = p
+			o.Slots[0].Cache = []mcp.CacheRule{{Tool: "big", TTL: time.Hour, Writes: true}}
+			o.Slots = append(o.Slots, mcp.Slot{Name: "guarded"})
+		})
+		c := r.client("p", "2025-06-18", alice)
+		for _, attempt := range []struct {
+			name string
+			do   func()
+			want string
+		}{
+			{"passes", func() { c.call("echo", `{}`).passed() }, "admit dispatched; complete completed"},
+			{"its tool fails", func() { c.call("error", `{"code":-1,"message":"m"}`).answer() }, "admit dispatched; complete failed"},
+			{"denied", func() { c.call("die", `{}`).refused(-32001) }, "admit denied"},
+			{"at a slot that is another's", func() { r.Access("guarded", alice) }, "admit denied"},
+			{"at its own slot", func() { r.Access("guarded", policy.NewCaller("user:owner")) }, ""},
+			{"no such tool", func() { c.call("none", `{}`).refused(-32602) }, "admit invalid"},
+			{"to be kept", func() { c.call("big", `{"bytes":1}`).passed() }, "admit dispatched; complete completed"},
+			{"kept", func() { c.call("big", `{"bytes":1}`).passed() }, "admit cache-hit"},
+			{"late", func() { c.call("silent", `{}`).answer() }, "admit dispatched; timeout timed-out"},
+			{"refused", func() { c.call("echo", `{}`).refused(-32029) }, "admit refused"},
+			{"freed", func() {
+				held, _ := r.Held(t.Context())
+				_, _ = r.Release(t.Context(), "p", held[0].RequestID, "user:op")
+			}, "release released"},
+			{"cancelled", func() {
+				c.call("hold", `{"key":"a"}`)
+				r.key("a")
+				c.send(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, c.n))
+			}, "admit dispatched; cancel cancelled"},
+		} {
+			r.mu.Lock()
+			r.events = nil
+			r.mu.Unlock()
+			attempt.do()
+			synctest.Wait()
+			r.mu.Lock()
+			var got []string
+			for _, e := range r.events {
+				got = append(got, fmt.Sprint(e.Action, " ", e.Outcome))
+			}
+			r.mu.Unlock()
+			if text := strings.Join(got, "; "); text != attempt.want {
+				t.Errorf("M-121 %s: %s, want %s", attempt.name, text, attempt.want)
+			}
+		}
+	})
+}
+
 // TestNothingLeaks plants a secret wherever a caller or a provider can put one, and looks for
 // it in everything that an operator reads.
 func TestNothingLeaks(t *testing.T) {

@@ -102,18 +102,17 @@ const (
 	Denied
 )
 
-// Access says whether a caller may use a slot, and whether there is one of that name.
+// Access says whether a caller may use a slot, and whether there is one of that name. It is
+// asked for each attempt: one that it denies is audited.
 func (b *Broker) Access(name string, who *policy.Caller) (found bool, need Access) {
 	if b.slotNamed(name) == nil {
 		return false, Open
 	}
-	switch p := b.settings().Policy; {
-	case p.Reachable(who, name):
+	if b.settings().Policy.Reachable(who, name) {
 		return true, Open
-	case who == nil || !who.Verified:
-		return true, NeedsToken
 	}
-	return true, Denied
+	b.note(audit.Event{Action: audit.Admit, Outcome: audit.Denied, Slot: name, Identity: who.Identity(), Reason: "protected-slot"})
+	return true, pick(who == nil || !who.Verified, NeedsToken, Denied)
 }
 
 // Version returns the revision that was negotiated, empty before initialize.
