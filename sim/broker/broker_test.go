@@ -62,7 +62,6 @@ func TestKilledBroker(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plant.provider.Store(p)
 	began := time.Now()
 	crowd := &crowd{b: b, t: t, seed: seed, ended: make(chan struct{})}
 	crowd.run()
@@ -159,8 +158,6 @@ func (c *crowd) call(key string, n int, arguments string) string {
 
 // A plant is the provider, with a backend that counts for itself.
 type plant struct {
-	provider atomic.Pointer[provider.Provider]
-
 	mu      sync.Mutex
 	begun   []operation
 	settled map[string]string // by reservation
@@ -194,7 +191,7 @@ func (p *plant) run(ctx context.Context, q *provider.Request) (*provider.Result,
 	for range in.Operations {
 		query := provider.Query{Caller: caller, Capability: "plant.run", Resource: "valve:1", Path: "/plant/valve/1", Unit: "op", Quantity: 1}
 		id := ""
-		err := p.provider.Load().WithBudget(ctx, query, func(_ context.Context, g *provider.Grant) error {
+		err := provider.FromContext(ctx).WithBudget(ctx, query, func(_ context.Context, g *provider.Grant) error {
 			id = g.ReservationID
 			return p.operate(g, time.Duration(in.MS)*time.Millisecond)
 		})
