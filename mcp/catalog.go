@@ -20,6 +20,7 @@ import (
 const (
 	maxTools   = 10_000
 	maxPages   = 200
+	maxListed  = 16 << 20 // bytes of all pages
 	listTime   = 10 * time.Second
 	settleTime = 250 * time.Millisecond // changes that follow each other so soon are one
 )
@@ -34,6 +35,8 @@ type catalog struct {
 	ttl       *int64        // in milliseconds; nil if the provider does not say how long the list holds
 	twice     []string      // names that were listed twice; the first counts
 	unfit     []ToolProblem // tools that must not be offered
+	listed    int           // tools in all pages, with those that are none
+	bytes     int           // of all pages
 }
 
 // A tool is one tool, byte for byte as its provider describes it.
@@ -138,6 +141,9 @@ func (k *conn) list(ctx context.Context) *catalog {
 
 // page takes one page in, and returns the cursor of the next.
 func (l *catalog) page(raw json.RawMessage) (json.RawMessage, error) {
+	if l.bytes += len(raw); l.bytes > maxListed {
+		return nil, errors.New("mcp: the provider's list of tools has more than 16 MiB")
+	}
 	var page struct {
 		Tools      []json.RawMessage `json:"tools"`
 		NextCursor json.RawMessage   `json:"nextCursor"`
@@ -146,7 +152,7 @@ func (l *catalog) page(raw json.RawMessage) (json.RawMessage, error) {
 	if err := json.Unmarshal(raw, &page); err != nil {
 		return nil, errors.New("mcp: the list of tools is none")
 	}
-	if len(l.tools)+len(page.Tools) > maxTools {
+	if l.listed += len(page.Tools); l.listed > maxTools {
 		return nil, errors.New("mcp: the provider lists more than 10000 tools")
 	}
 	if ttl, err := strconv.ParseInt(string(page.TTLMs), 10, 64); err == nil && ttl >= 0 && (l.ttl == nil || ttl < *l.ttl) {
