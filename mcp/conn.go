@@ -26,8 +26,9 @@ type conn struct {
 	born     int64             // generation in the slot
 
 	declared  atomic.Pointer[policy.Declaration]
-	following jsonrpc.ID   // the request by which a provider tells of changes
-	bad       atomic.Int64 // frames that were none
+	following jsonrpc.ID    // the request by which a provider tells of changes
+	bad       atomic.Int64  // frames that were none
+	asking    chan struct{} // has one for each request of the provider's that is being answered
 
 	mu       sync.Mutex
 	pending  map[jsonrpc.ID]waiter
@@ -47,7 +48,7 @@ type waiter interface {
 }
 
 func newConn(sl *slot, provider *policy.Principal) *conn {
-	return &conn{slot: sl, provider: provider, pending: map[jsonrpc.ID]waiter{},
+	return &conn{slot: sl, provider: provider, pending: map[jsonrpc.ID]waiter{}, asking: make(chan struct{}, maxAsked),
 		done: make(chan struct{}), leaving: make(chan struct{}), idle: make(chan struct{})}
 }
 

@@ -1,10 +1,16 @@
 package mcp_test
 
 import (
+	"fmt"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/sluicegate/sluice/mcp"
+	"github.com/sluicegate/sluice/mcp/link/loopback"
 	"github.com/sluicegate/sluice/mcp/mcptest"
 )
 
@@ -27,6 +33,54 @@ func TestListsWithoutEnd(t *testing.T) {
 					t.Errorf("%+v", s)
 				}
 			}
+		})
+	}
+}
+
+// TestProviderThatOnlyAsks has a provider that asks and asks and reads no answer. What waits
+// for it is bounded, it is heard all the same, and others are served.
+func TestProviderThatOnlyAsks(t *testing.T) {
+	for _, method := range []string{"ping", "broker/authorize", "sampling/createMessage", "nosuch"} {
+		t.Run(method, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const requests = 10_000
+				p := mcptest.New(mcptest.Options{})
+				defer p.Close()
+				var asked atomic.Int64
+				stop := make(chan struct{})
+				defer close(stop)
+				r := newRig(t, nil, nil)
+				r.addSlot(mcp.Slot{Name: "asks", Protocol: "legacy", RequestTimeout: time.Minute, Dialer: &loopback.Dialer{MaxFrame: 4096, Serve: func(c *loopback.Conn) error {
+					return p.Serve(listening{c, func(frame []byte) {
+						if !strings.Contains(string(frame), `"tools/call"`) {
+							return
+						}
+						go func() {
+							for n := range requests {
+								if c.Send(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":"%d%s","method":%q,"params":{}}`, n, strings.Repeat("x", 1000), method)) != nil {
+									return
+								}
+								asked.Add(1)
+							}
+						}()
+						<-stop // it reads no more
+					}})
+				}}})
+				before := runtime.NumGoroutine()
+				r.client("asks", "2025-11-25", nil).call("silent", `{}`)
+				synctest.Wait()
+				heard := asked.Load()
+				if grown := runtime.NumGoroutine() - before; heard == requests || grown > 300 {
+					t.Errorf("%d requests were heard at once, and there are %d goroutines more", heard, grown)
+				}
+				r.client("p", "2025-11-25", nil).call("echo", `{}`).passed()
+				time.Sleep(2 * time.Second)
+				synctest.Wait()
+				if asked.Load() == heard {
+					t.Error("it is not heard any more")
+				}
+				r.stop()
+			})
 		})
 	}
 }

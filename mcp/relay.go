@@ -48,18 +48,40 @@ var questions = map[string]string{
 func (k *conn) asked(m *jsonrpc.Message, of jsonrpc.ID) {
 	switch {
 	case m.Method == "ping":
-		k.respond(jsonrpc.NewResult(m.ID, struct{}{}))
+		k.attend(func() *jsonrpc.Message { return jsonrpc.NewResult(m.ID, struct{}{}) })
 	case strings.HasPrefix(m.Method, "broker/"):
-		go func() { k.notify(k.slot.b.providerAsks(k, m)) }()
+		k.attend(func() *jsonrpc.Message { return k.slot.b.providerAsks(k, m) })
 	case questions[m.Method] != "":
 		k.relay(m, of)
 	default:
-		k.refuse(m.ID, jsonrpc.MethodNotFound, "Method not found")
+		k.attend(func() *jsonrpc.Message { return refusal(m.ID, jsonrpc.MethodNotFound, "Method not found") })
 	}
 }
 
+// maxAsked is how many requests of one provider are being answered at once.
+const maxAsked = 256
+
+// attend answers a request of the provider's while others are heard. A provider that asks and
+// asks is heard again when some of its answers have left, or have waited for their time: one
+// that reads none of them would fill the memory with them.
+func (k *conn) attend(answer func() *jsonrpc.Message) {
+	select {
+	case k.asking <- struct{}{}:
+	case <-k.done:
+		return
+	}
+	go func() {
+		k.notify(answer())
+		<-k.asking
+	}()
+}
+
+func refusal(id jsonrpc.ID, code int64, text string) *jsonrpc.Message {
+	return jsonrpc.NewError(id, &jsonrpc.Error{Code: code, Message: text})
+}
+
 func (k *conn) refuse(id jsonrpc.ID, code int64, text string) {
-	k.respond(jsonrpc.NewError(id, &jsonrpc.Error{Code: code, Message: text}))
+	k.respond(refusal(id, code, text))
 }
 
 // relay passes a question on to the client whose call it is about.
@@ -68,12 +90,12 @@ func (k *conn) relay(m *jsonrpc.Message, of jsonrpc.ID) {
 	if c == nil && (k.link.Shared() || of.IsZero()) {
 		c = k.only()
 	}
-	if c == nil {
-		k.refuse(m.ID, jsonrpc.MethodNotFound, "The broker cannot tell which of several calls the question is about, or none is under way")
-		return
+	problem := "The broker cannot tell which of several calls the question is about, or none is under way"
+	if c != nil {
+		problem = c.put(m, providerAsker{k, m.ID})
 	}
-	if problem := c.put(m, providerAsker{k, m.ID}); problem != "" {
-		k.refuse(m.ID, jsonrpc.MethodNotFound, problem)
+	if problem != "" {
+		k.attend(func() *jsonrpc.Message { return refusal(m.ID, jsonrpc.MethodNotFound, problem) })
 	}
 }
 
