@@ -60,8 +60,10 @@ type call struct {
 	ended     bool
 	why       audit.Outcome // how the client's side has ended
 	timer     *time.Timer
-	latest    time.Time // beyond this no progress extends the deadline
-	progress  *float64  // the last value that was passed on
+	due       time.Time   // the deadline
+	latest    time.Time   // beyond this no progress extends it
+	lapsing   *time.Timer // ends with the deadline of a call whose provider has gone
+	progress  *float64    // the last value that was passed on
 	shown     json.RawMessage
 	said      json.RawMessage // the last message that was
 	task      string
@@ -109,8 +111,10 @@ func (c *call) release() bool {
 		return false
 	}
 	c.ended = true
-	if c.overdue != nil {
-		c.overdue.Stop()
+	for _, t := range []*time.Timer{c.overdue, c.lapsing} {
+		if t != nil {
+			t.Stop()
+		}
 	}
 	c.admission.Release()
 	c.b.calls.remove(c)
@@ -232,23 +236,12 @@ func (c *call) lost(f link.Failure) {
 	default: // it may still work on it
 		if !c.answered && !c.ended {
 			c.note(audit.Event{Action: audit.Lost, Outcome: audit.Failed})
+			c.watchDeadline()
 		}
 		if !c.holds() {
 			c.release()
 		}
 	}
-}
-
-// expire is the deadline.
-func (c *call) expire() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.answered || c.ended {
-		return
-	}
-	limit := c.timeout().Milliseconds()
-	c.stop(audit.Timeout, audit.TimedOut)
-	c.refuse(protocol.Unavailable, audit.TimedOut, c.slot.lateText(limit), reason{Reason: "provider-timeout"})
 }
 
 // cancel is the client's wish to hear no more of it: no answer, and the slots as at a
@@ -279,21 +272,23 @@ func (c *call) stop(action audit.Action, why audit.Outcome) {
 // provider is told only if none is held: one that obeys never answers, and the answer is
 // what would free them. The caller holds c.mu.
 func (c *call) abandon(action audit.Action, why audit.Outcome) {
-	before := c.admission.Holds()
-	c.admission.Abandon()
-	after := c.admission.Holds()
-	c.kept = slices.Clone(after)
-	if len(after) == 0 || c.b.settings().forwardsCancel(after) {
+	released := c.giveUp()
+	if len(c.kept) == 0 || c.b.settings().forwardsCancel(c.kept) {
 		c.tellToStop(string(action))
 	}
-	c.note(audit.Event{Action: action, Outcome: why, ReleasedRules: baseRules(slices.DeleteFunc(before, func(rule string) bool { return slices.Contains(after, rule) }))})
-	if len(after) == 0 && c.admitted {
+	c.note(audit.Event{Action: action, Outcome: why, ReleasedRules: released})
+	if len(c.kept) == 0 { // an answer would still be taken for its own
 		c.release()
 	}
-	// An answer to a call that holds nothing would still be taken for its own.
-	if !c.admitted {
-		c.release()
-	}
+}
+
+// giveUp gives back the slots of rules that let it, and returns these. What c goes on holding
+// it keeps. The caller holds c.mu.
+func (c *call) giveUp() (released []string) {
+	before := c.admission.Holds()
+	c.admission.Abandon()
+	c.kept = slices.Clone(c.admission.Holds())
+	return baseRules(slices.DeleteFunc(before, func(rule string) bool { return slices.Contains(c.kept, rule) }))
 }
 
 // tellToStop tells the provider that its answer is not wanted any more. The caller holds c.mu.
@@ -361,35 +356,4 @@ func (c *call) tell(m *jsonrpc.Message) bool {
 	}
 	c.x.Notify(m.Raw)
 	return true
-}
-
-// timeouts are how long the call may take, without progress and with it.
-func (c *call) timeouts() (after, most time.Duration) {
-	o := c.slot.conf()
-	if t, ok := o.ToolTimeouts[c.tool.nameOr("")]; ok {
-		return t.Request, t.MaxRequest
-	}
-	return o.RequestTimeout, o.MaxRequest
-}
-
-func (c *call) timeout() time.Duration {
-	after, _ := c.timeouts()
-	return after
-}
-
-// arm starts the deadline. The caller holds c.mu.
-func (c *call) arm() {
-	after, most := c.timeouts()
-	if after == 0 {
-		return
-	}
-	c.latest = time.Now().Add(max(most, after))
-	c.timer = time.AfterFunc(after, c.expire)
-}
-
-// extend moves the deadline on, but not beyond the hard one. The caller holds c.mu.
-func (c *call) extend() {
-	if after, most := c.timeouts(); c.timer != nil && most > 0 {
-		c.timer.Reset(min(after, time.Until(c.latest)))
-	}
 }

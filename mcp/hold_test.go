@@ -320,6 +320,23 @@ func TestGone(t *testing.T) {
 			t.Errorf("held: %v", got)
 		}
 	})
+	bubble(t, "C-45 C-47 the deadline of a call whose provider has gone still frees the slots of rules that say so", []sluice.Rule{slots("keeps", 5, sluice.Hold), slots("frees", 1, sluice.Free)}, nil, func(t *testing.T, r *rig, c *client) {
+		x := c.call("hold", `{"key":"a"}`)
+		r.key("a")
+		r.provider.Close()
+		x.refused(-32000)
+		if got := r.heldNow(); !slices.Equal(got, []string{"abandoned[keeps frees]"}) {
+			t.Errorf("held: %v", got)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := r.heldNow(); !slices.Equal(got, []string{"abandoned[keeps]"}) {
+			t.Errorf("held after the deadline: %v", got)
+		}
+		if events := r.audited(audit.Timeout); len(events) != 1 || !slices.Equal(events[0].ReleasedRules, []string{"frees"}) {
+			t.Errorf("audited %+v", events)
+		}
+	})
 	bubble(t, "M-018 D21 exitProvesStop frees them", []sluice.Rule{slots("one", 1, sluice.Hold)}, func(o *mcp.Options) { o.Slots[0].ExitProvesStop = true }, func(t *testing.T, r *rig, c *client) {
 		x := c.call("hold", `{"key":"a"}`)
 		r.key("a")
