@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/mcp"
 	"github.com/sluicegate/sluice/mcp/link/loopback"
 	"github.com/sluicegate/sluice/mcp/mcptest"
@@ -83,4 +84,18 @@ func TestProviderThatOnlyAsks(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestFrameTooLong has an answer that is longer than a frame may be.
+func TestFrameTooLong(t *testing.T) {
+	r := newRig(t, []sluice.Rule{slots("one", 1, sluice.Hold)}, func(o *mcp.Options) {
+		o.Slots[0].Dialer.(*loopback.Dialer).MaxFrame = 4000
+	})
+	c := r.client("p", "2025-11-25", nil)
+	f := c.call("big", `{"bytes":4000}`).answer()
+	want := `Provider "p" answered with more than the 4000 bytes that maxFrameBytes allows`
+	if f.Error == nil || f.Error.Code != -32000 || f.Error.Message != want || string(f.Error.Data) != `{"reason":"result-too-large"}` {
+		t.Errorf("M-096 %s", f.Raw)
+	}
+	c.call("echo", `{}`).passed() // M-074 the provider lives, and the slot is free
 }

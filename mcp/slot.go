@@ -362,11 +362,17 @@ func (sl *slot) lostText(f link.Failure) string {
 	if f.NotRun {
 		return fmt.Sprintf("Provider %q could not be reached", sl.name)
 	}
+	if long, ok := errors.AsType[*link.TooLong](f); ok {
+		return fmt.Sprintf("Provider %q answered with more than the %d bytes that maxFrameBytes allows", sl.name, long.Limit)
+	}
 	return fmt.Sprintf("Provider %q disconnected before it answered; the outcome is unknown", sl.name)
 }
 
 func lostReason(f link.Failure) reason {
 	r := reason{Reason: pick(f.NotRun, "provider-unreachable", "provider-disconnected")}
+	if _, long := errors.AsType[*link.TooLong](f); long {
+		r.Reason = "result-too-large"
+	}
 	if f.RetryAfter > 0 {
 		r.RetryAfterMs = f.RetryAfter.Milliseconds()
 	}

@@ -34,6 +34,12 @@ func (r *Receiver) Limit() int { return r.bounds.MaxBytes }
 
 // Frame takes a frame that came on the stream of our request of, and keeps it.
 func (r *Receiver) Frame(frame []byte, of jsonrpc.ID) {
+	if len(frame) > r.Limit() {
+		long := &TooLong{Limit: r.Limit()}
+		long.Glance.Write(frame)
+		r.TooLong(long)
+		return
+	}
 	m, err := jsonrpc.Parse(frame, r.bounds)
 	switch {
 	case err != nil:
