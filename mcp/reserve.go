@@ -84,7 +84,7 @@ func (b *Broker) reserve(k *conn, m *jsonrpc.Message) (any, *jsonrpc.Error) {
 	}
 	quantity, err := strconv.ParseInt(string(q.Quantity), 10, 64)
 	switch {
-	case behalf.Type != "caller-ref":
+	case behalf.Type != "caller-ref" && !(behalf.Type == "provider" && b.autonomous(k)):
 		return nil, invalidParams("A reservation needs a caller reference", nil)
 	case err != nil || quantity < 1 || quantity > maxSafe:
 		return nil, invalidParams("quantity is a whole number from 1 to 9007199254740991", nil)
@@ -95,49 +95,70 @@ func (b *Broker) reserve(k *conn, m *jsonrpc.Message) (any, *jsonrpc.Error) {
 	if d == nil {
 		return nil, b.errorOf(k, protocol.NotDeclared, "The provider has not declared what it serves", nil)
 	}
-	c, e := b.callOf(k, behalf.Ref)
-	if e != nil {
-		return nil, e
+	h := holder{who: k.provider.Caller()}
+	if behalf.Type == "caller-ref" {
+		c, e := b.callOf(k, behalf.Ref)
+		if e != nil {
+			return nil, e
+		}
+		h = holder{c.caller, c, c.name, c.correlation}
 	}
-	a := d.Ask(b.settings().Policy, c.caller, policy.Check{Capability: q.Capability, Resource: q.Resource, ResourcePath: q.ResourcePath})
-	b.noteDecision(k, c, c.correlation, a)
+	a := d.Ask(b.settings().Policy, h.who, policy.Check{Capability: q.Capability, Resource: q.Resource, ResourcePath: q.ResourcePath})
+	b.noteDecision(k, h.call, h.correlation, a)
 	if a.Effect() == "deny" {
 		return nil, b.errorOf(k, protocol.NotDeclared, "Budget authorization refused", a)
 	}
 	if !d.HasUnit(q.Unit) {
 		return nil, invalidParams("The provider has not declared the unit", nil)
 	}
-	return b.take(k, c, &q, quantity, a)
+	return b.take(k, &h, &q, quantity, a)
+}
+
+// A holder is on whose behalf a budget is reserved: a caller whose request is under way, or
+// the provider itself, which then has neither call nor request.
+type holder struct {
+	who         *policy.Caller
+	call        *call
+	request     string
+	correlation string
+}
+
+// autonomous reports whether the provider may reserve for work of its own, which no request
+// has asked for. Nobody may but whom the policy names.
+func (b *Broker) autonomous(k *conn) bool {
+	p := b.settings().Policy
+	d := p.Decide(k.provider.Caller(), policy.BudgetAutonomous, p.Resource(k.slot.name))
+	return p.Enforced() && d.Allowed
 }
 
 // take asks the ledger.
-func (b *Broker) take(k *conn, c *call, q *reservation, quantity int64, a *policy.Answer) (any, *jsonrpc.Error) {
-	id := b.reservationID(k, c.name, q.IdempotencyKey)
-	n := reservationNote{id, a.ID(), k.slot.name, k.provider.ID, c.name, c.caller.Identity(), q.Unit, quantity}
+func (b *Broker) take(k *conn, h *holder, q *reservation, quantity int64, a *policy.Answer) (any, *jsonrpc.Error) {
+	id := b.reservationID(k, h.request, q.IdempotencyKey)
+	n := reservationNote{id, a.ID(), k.slot.name, k.provider.ID, h.request, h.who.Identity(), q.Unit, quantity}
 	text, _ := json.Marshal(n)
 	call := sluice.Call{Kind: KindOperation, Provider: k.slot.name, Capability: q.Capability, Resource: a.Resource,
-		Subject: c.caller.Identity(), Subjects: c.caller.Subjects, Tenant: c.caller.Tenant, Tier: c.caller.Tier, IP: c.caller.IP,
+		Subject: h.who.Identity(), Subjects: h.who.Subjects, Tenant: h.who.Tenant, Tier: h.who.Tier, IP: h.who.IP,
 		Cost: sluice.Cost{{Unit: sluice.Calls, N: 0}, {Unit: sluice.Unit(q.Unit), N: quantity}},
 		ID:   ledgerName(k, id), Note: text}
 	var counted bool
 	if call.Expires, counted = b.budgets(&call, q.Unit); !counted {
-		return nil, b.refuseBudget(k, c, n, reason{Reason: "no-budget-policy"})
+		return nil, b.refuseBudget(k, h, n, reason{Reason: "no-budget-policy"})
 	}
 	adm, err := b.ctl.Admit(b.ctx, call)
 	if err != nil {
-		return nil, b.refuseBudget(k, c, n, budgetReason(err))
+		return nil, b.refuseBudget(k, h, n, budgetReason(err))
 	}
 	if adm.Replayed() {
 		_, settled := adm.Settlement()
 		if settled || adm.Left() <= 0 {
-			return nil, b.refuseBudget(k, c, n, reason{Reason: "reservation-expired-or-settled"})
+			return nil, b.refuseBudget(k, h, n, reason{Reason: "reservation-expired-or-settled"})
 		}
 		var first reservationNote
 		if json.Unmarshal(adm.Note(), &first) == nil {
 			n.DecisionID = first.DecisionID
 		}
 	}
-	b.note(n.event(audit.Reserve, pick(adm.Replayed(), audit.Replayed, audit.Granted), c))
+	b.note(n.event(audit.Reserve, pick(adm.Replayed(), audit.Replayed, audit.Granted), h.correlation))
 	left := adm.Left()
 	g := grant{ReservationID: id, DecisionID: n.DecisionID, Quantity: quantity, ExpiresAt: time.Now().Add(left).UnixMilli(), ExpiresInMs: left.Milliseconds(), Replayed: adm.Replayed()}
 	if a.Constraints != nil {
@@ -146,18 +167,14 @@ func (b *Broker) take(k *conn, c *call, q *reservation, quantity int64, a *polic
 	return g, nil
 }
 
-func (n *reservationNote) event(action audit.Action, outcome audit.Outcome, c *call) audit.Event {
-	e := audit.Event{Action: action, Outcome: outcome, Allowed: true, Slot: n.Slot, RequestID: n.RequestID, DecisionID: n.DecisionID,
+func (n *reservationNote) event(action audit.Action, outcome audit.Outcome, correlation string) audit.Event {
+	return audit.Event{Action: action, Outcome: outcome, Allowed: true, Slot: n.Slot, RequestID: n.RequestID, CorrelationID: correlation, DecisionID: n.DecisionID,
 		ReservationID: n.ReservationID, Identity: n.Identity, Unit: n.Unit, Quantity: n.Quantity}
-	if c != nil {
-		e.CorrelationID = c.correlation
-	}
-	return e
 }
 
 // refuseBudget says why no budget was taken.
-func (b *Broker) refuseBudget(k *conn, c *call, n reservationNote, r reason) *jsonrpc.Error {
-	e := n.event(audit.Reserve, audit.Refused, c)
+func (b *Broker) refuseBudget(k *conn, h *holder, n reservationNote, r reason) *jsonrpc.Error {
+	e := n.event(audit.Reserve, audit.Refused, h.correlation)
 	e.Allowed, e.ReservationID, e.Reason, e.Rule, e.RetryAfterMs = false, "", r.Reason, r.RuleID, r.RetryAfterMs
 	b.note(e)
 	return b.errorOf(k, protocol.Refused, r.text("Budget reservation refused"), r)
@@ -254,7 +271,7 @@ func (b *Broker) settle(k *conn, m *jsonrpc.Message) (any, *jsonrpc.Error) {
 	case err != nil:
 		return nil, b.refuseSettle(k, "storage-unavailable")
 	}
-	e := n.event(audit.Settle, audit.Settled, nil)
+	e := n.event(audit.Settle, audit.Settled, "")
 	e.Used, e.Result = &used, q.Result
 	b.note(e)
 	return map[string]bool{"settled": true}, nil

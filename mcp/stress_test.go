@@ -132,6 +132,22 @@ func TestFaults(t *testing.T) {
 			}
 		}
 	})
+	t.Run("M-050 one client's cancellation does not hit another's call of the same id", func(t *testing.T) {
+		r := newRig(t, []sluice.Rule{slots("two", 2, sluice.Free)}, nil)
+		a, b := r.client("p", "2025-06-18", nil), r.client("p", "2025-06-18", nil)
+		a.send(string(mcptest.CallTool("7", "hold", `{"key":"a"}`)))
+		x := b.send(string(mcptest.CallTool("7", "hold", `{"key":"b"}`)))
+		wa, wb := r.key("a"), r.key("b")
+		a.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`)
+		<-wa.Cancelled()
+		select {
+		case <-wb.Cancelled():
+			t.Error("the other client's call was cancelled")
+		default:
+		}
+		_ = wb.Text("b")
+		x.passed()
+	})
 	t.Run("M-021 M-038 two clients with the same ids and tokens get their own", func(t *testing.T) {
 		r := newRig(t, nil, nil)
 		a, b := r.client("p", "2025-06-18", nil), r.client("p", "2025-06-18", nil)

@@ -11,14 +11,15 @@ import (
 
 // The broker's own capabilities, which no provider may declare.
 const (
-	ToolsCall     = "mcp.tools.call"
-	ToolsList     = "mcp.tools.list"
-	ResourcesRead = "mcp.resources.read"
-	PromptsRead   = "mcp.prompts.read"
-	CompletionUse = "mcp.completion.use"
-	ProvidersRead = "broker.providers.read"  // the broker's tools that only tell
-	LimitsAdmin   = "broker.limits.admin"    // broker_limits_release
-	DeclareAdmin  = "broker.authority.admin" // broker_declaration_release
+	ToolsCall        = "mcp.tools.call"
+	ToolsList        = "mcp.tools.list"
+	ResourcesRead    = "mcp.resources.read"
+	PromptsRead      = "mcp.prompts.read"
+	CompletionUse    = "mcp.completion.use"
+	ProvidersRead    = "broker.providers.read"    // the broker's tools that only tell
+	LimitsAdmin      = "broker.limits.admin"      // broker_limits_release
+	DeclareAdmin     = "broker.authority.admin"   // broker_declaration_release
+	BudgetAutonomous = "broker.budget.autonomous" // a provider's, to reserve for work that no request has asked for
 )
 
 // A mapping gives the tools of the slots under a pattern their capabilities.
