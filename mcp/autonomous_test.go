@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/limit"
@@ -59,5 +61,21 @@ func TestAutonomousReservation(t *testing.T) {
 		if f := d.ask("broker/budget/reserve", fmt.Sprintf(reserve, "k")); f.Error == nil || f.Error.Code != -32003 {
 			t.Errorf("got %s", f.Raw)
 		}
+	})
+}
+
+func TestBudgetComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorks(t, budget("ops", "op", 4, limit.Minute))
+		w.reserves(w.job().wants(3))
+		time.Sleep(45 * time.Second)
+		w.dialled.refused("broker/budget/reserve", w.job().wants(2), -32029, "limit-exceeded")
+		w.reserves(w.job().wants(1))
+		time.Sleep(15*time.Second - time.Millisecond)
+		w.dialled.refused("broker/budget/reserve", w.job().wants(2), -32029, "limit-exceeded")
+		time.Sleep(time.Millisecond)
+		// M-110 a debit leaves whole, when its window has passed, and not little by little
+		w.reserves(w.job().wants(3))
+		w.dialled.refused("broker/budget/reserve", w.job().wants(1), -32029, "limit-exceeded")
 	})
 }
