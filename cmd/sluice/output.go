@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -19,7 +20,19 @@ func writeJSON(w io.Writer, v any) error {
 // A table is rows of cells that are written in columns.
 type table [][]string
 
-func (t *table) row(cells ...string) { *t = append(*t, cells) }
+// row adds a row. What a terminal would take for a command, such as a colour or the way to
+// another line, is shown as U+FFFD: names of tools and callers come from others.
+func (t *table) row(cells ...string) {
+	for i, cell := range cells {
+		cells[i] = strings.Map(func(r rune) rune {
+			if !unicode.IsPrint(r) {
+				return utf8.RuneError
+			}
+			return r
+		}, cell)
+	}
+	*t = append(*t, cells)
+}
 
 // write writes the rows, each after indent and without blanks at its end, which a
 // [text/tabwriter] would leave.
