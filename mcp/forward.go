@@ -48,7 +48,9 @@ func (c *call) dispatch(k *conn) {
 		c.arm()
 	}
 	out := c.outbound(k)
-	c.note(audit.Event{Action: audit.Admit, Outcome: audit.Dispatched, Allowed: true})
+	if !c.resent && c.rounds == 0 { // it was admitted once
+		c.note(audit.Event{Action: audit.Admit, Outcome: audit.Dispatched, Allowed: true})
+	}
 	c.mu.Unlock()
 	// What still waits for room when nobody wants it any more has not left.
 	if err := k.send(c.ctx, out, c); err != nil {

@@ -151,7 +151,8 @@ func (p *play) end() {
 	p.once()
 }
 
-// once looks that the audit has one end of each call that was sent.
+// once looks that no call was made twice, and that the audit has one beginning and one end of
+// each.
 func (p *play) once() {
 	sent, ended := map[string]int{}, map[string]int{}
 	for _, e := range p.audited(audit.Admit) {
@@ -169,6 +170,12 @@ func (p *play) once() {
 	for id, n := range ended {
 		if n != 1 {
 			p.t.Errorf("%s has ended %d times", id, n)
+		}
+	}
+	made := map[string]int{}
+	for _, s := range p.provider.Seen() {
+		if made[s.Key]++; made[s.Key] > 1 {
+			p.t.Errorf("M-112 the provider was asked for %s %d times", s.Key, made[s.Key])
 		}
 	}
 	for id, n := range sent {
