@@ -51,6 +51,7 @@ const (
 	maxUnderWay      = 1000
 	maxQuestions     = 100
 	maxSubscriptions = 1000
+	maxURI           = 8 << 10 // bytes of what a client subscribes to
 	maxSlots         = 1000
 )
 

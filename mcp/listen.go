@@ -29,7 +29,9 @@ func (w *wanted) hears(m *jsonrpc.Message) bool {
 	case "notifications/resources/list_changed":
 		return w.Resources
 	}
-	return m.Method == "notifications/resources/updated" // of the subscribed ones alone
+	raw, _ := m.Param("uri")
+	uri, _ := jsonrpc.Text(raw)
+	return m.Method == "notifications/resources/updated" && slices.ContainsFunc(w.URIs, func(of string) bool { return isPart(uri, of) })
 }
 
 // listen keeps the exchange open and tells the client what it wants to hear, until it
@@ -55,35 +57,56 @@ func (s *Session) listen(c *call) {
 		w.URIs = nil
 	}
 	s.look()
-	s.mu.Lock()
-	s.listening = &listener{c, w}
-	s.mu.Unlock()
+	l := &listener{c, w}
+	if !s.add(l) {
+		c.cancel()
+		return
+	}
 	c.mu.Lock()
 	c.listening = true
 	c.mu.Unlock()
 	c.tell(jsonrpc.NewNotification("notifications/subscriptions/acknowledged", map[string]any{
 		"_meta": map[string]any{protocol.MetaSubscription: c.request.ID.Raw()}, "notifications": w}))
-	fresh := slices.DeleteFunc(w.URIs, func(uri string) bool {
+	fresh := slices.DeleteFunc(slices.Clone(w.URIs), func(uri string) bool {
 		first, ok := s.slot.subscribe(s, uri)
 		return !first || !ok
 	})
 	if k := s.slot.connection(); k != nil {
 		k.subscribeTo(fresh)
 	}
-	s.b.running.Go(func() { c.untilStopped(s) })
+	s.b.running.Go(func() { s.hear(l) })
 }
 
-// untilStopped ends a listening exchange in order when the broker stops.
-func (c *call) untilStopped(s *Session) {
-	select {
-	case <-c.ctx.Done():
-	case <-s.b.stopping:
-		c.result(map[string]any{"_meta": map[string]any{protocol.MetaSubscription: c.request.ID.Raw()}}, audit.Completed)
+// add notes a listener, unless the client has gone.
+func (s *Session) add(l *listener) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.listening = append(s.listening, l)
 	}
-	s.Close()
+	return !s.closed
 }
 
-// A listener is the exchange on which a client hears what belongs to none of its requests.
+// hear lasts as long as a client listens, and ends it in order when the broker stops.
+func (s *Session) hear(l *listener) {
+	select {
+	case <-l.call.ctx.Done():
+	case <-s.b.stopping:
+		l.call.result(map[string]any{"_meta": map[string]any{protocol.MetaSubscription: l.call.request.ID.Raw()}}, audit.Completed)
+	}
+	s.mu.Lock()
+	s.listening = slices.DeleteFunc(slices.Clone(s.listening), func(o *listener) bool { return o == l })
+	unheard := slices.DeleteFunc(slices.Clone(l.wanted.URIs), func(uri string) bool {
+		return slices.ContainsFunc(s.listening, func(o *listener) bool { return slices.Contains(o.wanted.URIs, uri) })
+	})
+	for _, uri := range unheard {
+		delete(s.subscribed, uri)
+	}
+	s.mu.Unlock()
+	s.slot.unsubscribe(s, unheard...)
+}
+
+// A listener is an exchange on which a client hears what belongs to none of its requests.
 type listener struct {
 	call   *call
 	wanted wanted

@@ -57,7 +57,7 @@ type Session struct {
 	under        map[jsonrpc.ID][]*call
 	questions    map[jsonrpc.ID]*relayed
 	subscribed   map[string]bool
-	listening    *listener
+	listening    []*listener
 	visible      string // digest of the tools that the client was last told of
 }
 
@@ -131,11 +131,13 @@ func (s *Session) Close() {
 		return
 	}
 	s.closed = true
-	uris := s.subscribed
-	questions := s.questions
+	uris, questions, listening := s.subscribed, s.questions, slices.Clone(s.listening)
 	s.subscribed, s.questions = nil, nil
 	s.mu.Unlock()
 	s.b.sessions.remove(s)
+	for _, l := range listening { // it holds nothing, and nobody else would end it
+		l.call.cancel()
+	}
 	for _, q := range questions {
 		q.from.refused("the client has gone")
 	}
@@ -300,12 +302,12 @@ type unsupported struct {
 // nothing that it has not asked for.
 func (s *Session) push(m *jsonrpc.Message) {
 	s.mu.Lock()
-	l, old := s.listening, s.version != ""
+	list, old := slices.Clone(s.listening), s.version != ""
 	s.mu.Unlock()
-	switch {
-	case l != nil:
+	for _, l := range list {
 		l.tell(m)
-	case old && s.o.Push != nil:
+	}
+	if len(list) == 0 && old && s.o.Push != nil {
 		s.o.Push(m.Raw)
 	}
 }
@@ -314,7 +316,7 @@ func (s *Session) push(m *jsonrpc.Message) {
 func (s *Session) hears() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.listening != nil || s.version != "" && s.o.Push != nil
+	return len(s.listening) > 0 || s.version != "" && s.o.Push != nil
 }
 
 // strip takes from a client's message what only the broker may say, and what was said to

@@ -43,7 +43,7 @@ func (s *Session) subscribe(c *call) {
 	first, ok := s.slot.subscribe(s, uri)
 	switch {
 	case !ok:
-		c.failCode(codeInvalidParams, okStatus, "Too many subscriptions")
+		c.failCode(codeInvalidParams, okStatus, "Too many subscriptions, or too long a uri")
 	case modern:
 		if first {
 			k.follow()
@@ -82,13 +82,12 @@ func (c *call) plainSlot() bool {
 
 // subscribe notes that s wants to hear of a resource. First is true if nobody did before.
 func (sl *slot) subscribe(s *Session, uri string) (first, ok bool) {
-	s.mu.Lock()
-	if s.closed || len(s.subscribed) >= maxSubscriptions {
-		s.mu.Unlock()
+	s.mu.Lock() // until the slot knows it too: a client that leaves in between would stay there
+	defer s.mu.Unlock()
+	if s.closed || len(s.subscribed) >= maxSubscriptions || len(uri) > maxURI {
 		return false, false
 	}
 	s.subscribed[uri] = true
-	s.mu.Unlock()
 	sl.mu.Lock()
 	defer sl.mu.Unlock()
 	first = len(sl.interest[uri]) == 0

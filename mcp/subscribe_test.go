@@ -228,6 +228,51 @@ func TestSubscriptions(t *testing.T) {
 	})
 }
 
+// TestListening is a client that listens more than once over one connection.
+func TestListening(t *testing.T) {
+	with := func(name string, f func(t *testing.T, r *rig, p *mcptest.Provider, c *client)) {
+		bubble(t, name, nil, nil, func(t *testing.T, r *rig, _ *client) {
+			p := r.serves(mcp.Slot{Name: "m", Protocol: "modern"}, mcptest.Options{Tools: named("one")})
+			f(t, r, p, r.client("m", "2026-07-28", nil))
+		})
+	}
+	listens := func(c *client) *exchange {
+		c.r.t.Helper()
+		x := c.ask("subscriptions/listen", map[string]any{"_meta": json.RawMessage(mcptest.Meta), "notifications": map[string]bool{"toolsListChanged": true}})
+		has(c.r.t, (<-x.frames).Raw, "acknowledged")
+		return x
+	}
+	const changed = "notifications/tools/list_changed"
+	with("M-082 it hears on each of its streams", func(t *testing.T, r *rig, p *mcptest.Provider, c *client) {
+		first, second := listens(c), listens(c)
+		p.SetTools(named("one", "two")...)
+		has(t, (<-first.frames).Raw, changed)
+		has(t, (<-second.frames).Raw, changed)
+	})
+	with("M-082 it hears when it has ended one, and listens again", func(t *testing.T, r *rig, p *mcptest.Provider, c *client) {
+		listens(c).cancel()
+		synctest.Wait()
+		x := listens(c)
+		p.SetTools(named("one", "two")...)
+		has(t, (<-x.frames).Raw, changed)
+	})
+	bubble(t, "M-077 what it subscribes to is bounded in number and size", nil, nil, func(t *testing.T, r *rig, _ *client) {
+		l := r.library("legacy", "legacy")
+		c := r.client("legacy", "2025-06-18", nil)
+		c.ask("resources/subscribe", map[string]string{"uri": "a://" + strings.Repeat("x", 8<<10)}).refused(-32602)
+		for i := range 1000 {
+			c.ask("resources/subscribe", map[string]string{"uri": fmt.Sprint("a://", i)}).passed()
+			l.got()
+		}
+		c.ask("resources/subscribe", map[string]string{"uri": "a://one more"}).refused(-32602)
+	})
+	with("M-077 what it listens on ends with its connection", func(t *testing.T, r *rig, p *mcptest.Provider, c *client) {
+		x := listens(c)
+		c.Close()
+		<-x.done
+	})
+}
+
 // TestLogs is who hears a provider's log messages.
 func TestLogs(t *testing.T) {
 	const message = "notifications/message"
