@@ -285,8 +285,11 @@ func TestEvents(t *testing.T) {
 	})
 	bubble(t, "C-103 M-121 each action, with what it has", []sluice.Rule{slots("one", 1, sluice.Free)}, nil, func(t *testing.T, r *rig, c *client) {
 		c.call("echo", `{}`).passed()
+		synctest.Wait() // the audit hears of an end after the client
 		c.call("nonsense", `{}`).answer()
+		synctest.Wait()
 		c.call("hold", `{"key":"late"}`).answer() // after its time
+		synctest.Wait()
 		c.call("hold", `{"key":"cancelled"}`)
 		r.key("cancelled")
 		c.send(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, c.n))
@@ -359,6 +362,7 @@ func TestOneRecord(t *testing.T) {
 				c.send(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, c.n))
 			}, "admit dispatched; cancel cancelled"},
 		} {
+			synctest.Wait() // the audit hears of an end after the client
 			r.mu.Lock()
 			r.events = nil
 			r.mu.Unlock()
