@@ -33,7 +33,7 @@ type exchange struct {
 func (v *visit) sender() sender { return sender{who: v.who, correlation: v.correlated()} }
 
 // Notify gives the client a frame before the answer.
-func (x *exchange) Notify(frame []byte) { x.out.append(frame) }
+func (x *exchange) Notify(frame []byte) { x.out.tell(frame) }
 
 // Answer gives it the answer, which is the last.
 func (x *exchange) Answer(frame []byte, status int) {
@@ -53,7 +53,7 @@ type line struct {
 }
 
 // Notify gives the client a frame before the answer.
-func (x *line) Notify(frame []byte) { x.out.append(frame) }
+func (x *line) Notify(frame []byte) { x.out.tell(frame) }
 
 // Answer gives it the answer.
 func (x *line) Answer(frame []byte, _ int) {

@@ -95,7 +95,7 @@ type Bounds struct {
 	// KeptFor is how long an event is kept; zero is five minutes.
 	KeptFor time.Duration
 	// Backlog is how many bytes may wait for a client that reads slowly before its
-	// connection is given up; zero is 8 MiB.
+	// connection is given up; zero is 8 MiB. Of progress and logs half as many may.
 	Backlog int
 	// BodyTimeout is how long a request's body may take, also of one that is refused; zero is
 	// 30 seconds.

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coder/websocket"
+
 	"github.com/sluicegate/sluice/mcp/mcptest"
 )
 
@@ -46,5 +48,27 @@ func TestSlowBody(t *testing.T) {
 	}
 	if reply := r.ask("/p/mcp", mcptest.Ask{Header: []string{r.session("2025-11-25")}, Body: `{"jsonrpc":"2.0","id":1,"method":"ping"}`}); reply.StatusCode != 200 {
 		t.Error("then:", reply.Status)
+	}
+}
+
+// TestFloodOfProgress has a provider that tells more of its progress than the client reads. The
+// answer comes all the same, and the connection stays, which may have calls of others' on it.
+func TestFloodOfProgress(t *testing.T) {
+	r := newRig(t, func(s *setting) { s.front.Bounds.Backlog = 100_000 })
+	c := r.dial()
+	if err := c.Write(within(t), websocket.MessageText, mcptest.CallTool("7", "progress", `{"n":100000}`, "_meta", `{"progressToken":1}`)); err != nil {
+		t.Fatal(err)
+	}
+	for heard := 0; ; heard++ {
+		_, data, err := c.Read(within(t))
+		if err != nil {
+			t.Fatalf("after %d frames: %v", heard, err)
+		}
+		if f, err := mcptest.ReadFrame(data); err == nil && f.Method == "" {
+			if string(f.ID) != "7" || f.Result == nil {
+				t.Errorf("%s after %d frames", f.Raw, heard)
+			}
+			return
+		}
 	}
 }

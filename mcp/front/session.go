@@ -36,7 +36,7 @@ const resumeWithin = time.Minute
 // pushed takes a frame that belongs to no request. While no connection is there to take it,
 // it is kept for one that comes back soon.
 func (s *session) pushed(frame []byte) bool {
-	return s.push.reachable(resumeWithin) && s.push.append(frame)
+	return s.push.reachable(resumeWithin) && s.push.tell(frame)
 }
 
 // newStream returns the stream of one more request.

@@ -3,6 +3,8 @@ package front
 import (
 	"sync"
 	"time"
+
+	"github.com/sluicegate/sluice/mcp/jsonrpc"
 )
 
 // An event is one frame for a client, and its number in its stream.
@@ -43,6 +45,24 @@ func (s *stream) append(frame []byte) bool {
 		return false
 	}
 	return s.appendLocked(frame)
+}
+
+// tell is append, for a frame that comes before an answer or belongs to none. A client that is
+// told more than it reads keeps its connection and does without some of it.
+func (s *stream) tell(frame []byte) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended || s.bytes+len(frame) > s.most/2 && isSpare(frame) {
+		return false
+	}
+	return s.appendLocked(frame)
+}
+
+// isSpare reports whether a client can do without a frame: what a provider logs, and how far it
+// is, it may say without end.
+func isSpare(frame []byte) bool {
+	method, _ := jsonrpc.Lookup(frame, "method")
+	return string(method) == `"notifications/progress"` || string(method) == `"notifications/message"`
 }
 
 func (s *stream) appendLocked(frame []byte) bool {
