@@ -1,0 +1,3 @@
+export { Broker, callerReferenceOf } from './broker.mjs';
+export { BrokerError, FinalError, GrantError, LostError } from './errors.mjs';
+export { ProviderTransport } from './transport.mjs';
