@@ -40,7 +40,7 @@ type bound struct {
 var bounds = []bound{{300, 900 * time.Millisecond, false}, {320, 1900 * time.Millisecond, true}}
 
 func TestKilledBroker(t *testing.T) {
-	total, seed := 3000, seed(t)
+	total, seed := 2400, seed(t)
 	if os.Getenv("ACCEPTANCE") == "full" {
 		total = 10_000
 	}
