@@ -11,6 +11,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -381,11 +382,29 @@ func TestOneRecord(t *testing.T) {
 	})
 }
 
+// A journal is a log that is written by many.
+type journal struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (j *journal) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(p)
+}
+
+func (j *journal) read() []byte {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return bytes.Clone(j.text.Bytes())
+}
+
 // TestNothingLeaks plants a secret wherever a caller or a provider can put one, and looks for
 // it in everything that an operator reads.
 func TestNothingLeaks(t *testing.T) {
 	const secret = "hunter2-planted"
-	var log bytes.Buffer
+	var log journal
 	p, err := policy.New(policy.Config{
 		Roles:       []policy.Role{{Name: "r", Capabilities: []string{"*"}}},
 		Assignments: []policy.Assignment{{Subject: "user:alice", Role: "r", Resource: "/**"}},
@@ -434,7 +453,7 @@ func TestNothingLeaks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for what, text := range map[string][]byte{"log": log.Bytes(), "audit": events, "diagnosis": diagnosis} {
+	for what, text := range map[string][]byte{"log": log.read(), "audit": events, "diagnosis": diagnosis} {
 		if i := bytes.Index(text, []byte("hunter2")); i >= 0 {
 			t.Errorf("C-104 the %s has it: %s", what, text[max(0, i-300):min(len(text), i+100)])
 		}
