@@ -155,6 +155,7 @@ func (c *call) inboundError(m *jsonrpc.Message) (*jsonrpc.Message, int) {
 	if f == nil {
 		return m, okStatus
 	}
+	c.session.mustVisit(f)
 	code, status := protocol.Passed(f.Code, c.conn.hello.version, c.version)
 	if code != f.Code {
 		m = m.Edit(jsonrpc.Set(json.RawMessage(strconv.FormatInt(code, 10)), "error", "code"))

@@ -117,6 +117,7 @@ func (c *call) put(m *jsonrpc.Message, from asker) (problem string) {
 		return "The client cannot be asked"
 	}
 	s.questions[id] = &relayed{c, from, token}
+	s.sentTo(m.Params)
 	s.mu.Unlock()
 	if !c.tell(m.Edit(edits...)) && s.answerFor(id) != nil {
 		return "The call has ended"
@@ -217,6 +218,8 @@ func (k *conn) notification(m *jsonrpc.Message, of jsonrpc.ID) {
 		k.logged(m, of)
 	case "notifications/cancelled":
 		k.withdraw(m)
+	case "notifications/elicitation/complete":
+		k.elicited(m)
 	default:
 		k.pass(m, of)
 	}

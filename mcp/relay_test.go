@@ -141,6 +141,21 @@ func TestRelay(t *testing.T) {
 			c.send(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, c.n))
 		}
 	})
+	bubble(t, "2.1 that the user has been at a page hears the client that was sent there, once, in _all too", nil, nil, func(t *testing.T, r *rig, _ *client) {
+		const complete = "notifications/elicitation/complete"
+		ask, required, other := r.able("p", "2025-11-25", `{"elicitation":{"url":{}}}`), r.able(mcp.AllSlot, "2025-11-25", `{}`), r.able("p", "2025-11-25", `{"elicitation":{"url":{}}}`)
+		x := ask.call("ask", `{"method":"elicitation/create","params":{"mode":"url","elicitationId":"e-1","url":"https://example.com","message":"m"}}`)
+		ask.says(x.question("elicitation/create"), `{"action":"accept"}`)
+		x.passed()
+		required.call("p-error", `{"code":-32042,"message":"m","data":{"elicitations":[{"mode":"url","elicitationId":"e-2"}]}}`).answer()
+		for _, id := range []any{"e-1", "e-2", "e-1", "e-3", 4} {
+			r.provider.Notify(complete, map[string]any{"elicitationId": id})
+		}
+		synctest.Wait()
+		if a, b, c := ask.heard(complete), required.heard(complete), other.heard(complete); a != 1 || b != 1 || c != 0 {
+			t.Errorf("they heard %d, %d and %d", a, b, c)
+		}
+	})
 	bubble(t, "M-072 a client that leaves, or cancels, answers nothing more", nil, nil, func(t *testing.T, r *rig, _ *client) {
 		c := r.able("p", "2025-06-18", `{"roots":{}}`)
 		c.call("ask", asksForRoots).question("roots/list")

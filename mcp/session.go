@@ -57,6 +57,7 @@ type Session struct {
 	under        map[jsonrpc.ID][]*call
 	questions    map[jsonrpc.ID]*relayed
 	subscribed   map[string]bool
+	elsewhere    map[string]bool // elicitations for which the user was sent to a page, by id
 	listening    []*listener
 	visible      string // digest of the tools that the client was last told of
 }
