@@ -443,11 +443,13 @@ func TestNothingLeaks(t *testing.T) {
 	op.call("broker_limits_release", `{"slot":"`+secret+`","requestId":"`+secret+`"}`).answer()
 	op.call(secret, `{"x":"`+secret+`"}`).answer()
 
+	r.await(func(e audit.Event) bool { return e.Slot == mcp.BrokerSlot && e.Reason == "unknown-tool" }) // the last
 	r.mu.Lock()
 	events, err := json.Marshal(r.events)
+	n := len(r.events)
 	r.mu.Unlock()
-	if err != nil || len(r.events) < 30 {
-		t.Fatalf("%d events, %v", len(r.events), err)
+	if err != nil || n < 30 {
+		t.Fatalf("%d events, %v", n, err)
 	}
 	diagnosis, err := json.Marshal(r.Diagnose(context.Background(), mcp.Query{Limit: 500}))
 	if err != nil {
