@@ -91,7 +91,7 @@ func (p *Provider) ReserveBudget(ctx context.Context, q Query) (*Grant, error) {
 	return &g.Grant, nil
 }
 
-// How native work has ended; see [Settlement].
+// How native work has ended; see [Settlement] and [Provider.Report].
 const (
 	Success = "success"
 	Failure = "failure"

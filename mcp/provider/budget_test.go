@@ -160,11 +160,22 @@ func TestWithBudget(t *testing.T) {
 }
 
 func TestAuthorize(t *testing.T) {
-	inside(t, newRig(t), func(ctx context.Context, p *provider.Provider, c provider.CallerReference) {
+	r := newRig(t)
+	inside(t, r, func(ctx context.Context, p *provider.Provider, c provider.CallerReference) {
 		got, err := p.Authorize(ctx, c, provider.Check{Capability: "plant.run", Resource: "tank:1", Path: "/site/tank/1"},
 			provider.Check{Capability: "plant.run", Resource: "pump:1", Path: "/site/pump/1"}, provider.Check{Capability: "plant.run", Resource: "x", Path: "/elsewhere"})
 		if err != nil || len(got) != 3 || !got[0].Allowed() || !got[1].Allowed() || got[1].Obligations.Constraints == nil || got[2].Allowed() || got[2].Reason != "undeclared-resource" {
 			t.Errorf("4.2.9 %+v %v", got, err)
+		}
+		awaited := func() int { return r.AuthorityInfo(ctx).ResultsAwaited }
+		if awaited() != 2 {
+			t.Errorf("%d results are awaited", awaited())
+		}
+		if err := p.Report(ctx, &got[0], provider.Success); err != nil || awaited() != 1 {
+			t.Errorf("%d results are awaited, %v", awaited(), err)
+		}
+		if e, ok := errors.AsType[*provider.Error](p.Report(ctx, &got[0], provider.Success)); !ok || e.Code != -32602 {
+			t.Errorf("a result was taken twice")
 		}
 		if self, err := p.Authorize(ctx, provider.CallerReference{}, provider.Check{Capability: "plant.run", Resource: "tank:1", Path: "/site/tank/1"}); err != nil || self[0].Allowed() {
 			t.Errorf("the provider itself has no role: %+v %v", self, err)

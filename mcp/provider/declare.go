@@ -111,6 +111,14 @@ func (p *Provider) Authorize(ctx context.Context, caller CallerReference, checks
 	return r.Decisions, nil
 }
 
+// Report says what came of something that a Decision allowed, whose capability is among the
+// declaration's ResultsRequired: [Success], [Failure] or [Refused]. It is taken once. What was
+// reserved is settled instead.
+func (p *Provider) Report(ctx context.Context, d *Decision, result string) error {
+	_, err := p.ask(ctx, "broker/audit/result", map[string]string{"decisionId": d.ID, "result": result})
+	return err
+}
+
 // onBehalfOf names a caller, or the provider itself.
 func onBehalfOf(ref string) map[string]string {
 	if ref == "" {

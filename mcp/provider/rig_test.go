@@ -158,7 +158,7 @@ func (r *rig) last(a audit.Action) (found audit.Event) {
 // options are those of a provider in slot "site" that declares units "op" and pumps.
 func (r *rig) options(h provider.Handler) provider.Options {
 	return provider.Options{URL: "ws://" + r.address, Slot: "site", Secret: secret, Handler: h, FirstPause: time.Millisecond, LongestPause: 20 * time.Millisecond,
-		Declaration: &provider.Declaration{Version: "1", Domain: "plant", Namespace: "/site", Capabilities: []string{"plant.run"}, BudgetUnits: []string{"op"},
+		Declaration: &provider.Declaration{Version: "1", Domain: "plant", Namespace: "/site", Capabilities: []string{"plant.run"}, BudgetUnits: []string{"op"}, ResultsRequired: []string{"plant.run"},
 			Resources: []provider.Resource{{Name: "pump:1", Path: "/site/pump/1", Limits: &provider.Constraints{MinValue: "0", MaxValue: "1500"}}}}}
 }
 
