@@ -8,6 +8,7 @@ package knock
 import (
 	"context"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -73,13 +74,23 @@ type Visitor struct {
 	Path   string // of the request
 }
 
-// Held is what a request holds until its end.
-type Held []sluice.Admission
+// A knocked is a call of a request's and what was decided about it.
+type knocked struct {
+	call     sluice.Call
+	decision sluice.Decision
+}
 
-// Release gives it back.
+// knocks are used again: every request makes one or two.
+var knocks = sync.Pool{New: func() any { return new(knocked) }}
+
+// Held is what a request holds until its end, nil if nothing.
+type Held []*knocked
+
+// Release gives it back. It is for one goroutine, and is called once.
 func (h Held) Release() {
-	for _, a := range h {
-		a.Release()
+	for _, k := range h {
+		k.decision.Admission().Release()
+		knocks.Put(k)
 	}
 }
 
@@ -91,16 +102,21 @@ func (d *Door) Knock(ctx context.Context, v Visitor) (held Held, err error) {
 		if c.id == "" || !d.names(c.kind) {
 			continue
 		}
-		call, t := sluice.Call{Kind: c.kind, Subject: c.id, IP: c.id, Method: v.Method, Resource: v.Path}, &sluice.Decision{}
-		ok, err := d.ctl.Try(ctx, &call, t)
-		if err == nil && !ok {
-			err = t.Refusal().Clone()
+		k := knocks.Get().(*knocked)
+		k.call = sluice.Call{Kind: c.kind, Subject: c.id, IP: c.id, Method: v.Method, Resource: v.Path}
+		ok, err := d.ctl.Try(ctx, &k.call, &k.decision)
+		switch {
+		case err == nil && !ok:
+			err = k.decision.Refusal().Clone()
+		case ok && len(k.decision.Admission().Holds()) > 0:
+			held = append(held, k)
+			continue
 		}
+		Held{k}.Release()
 		if err != nil {
 			held.Release()
 			return nil, err
 		}
-		held = append(held, t.Admission())
 	}
 	return held, nil
 }

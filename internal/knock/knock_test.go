@@ -58,6 +58,26 @@ func TestKnock(t *testing.T) {
 			t.Errorf("after the request's end %v is held", ctl.Held())
 		}
 	})
+	t.Run("a request holds something if a slot is taken alone, and others follow it", func(t *testing.T) {
+		shadow := perAddress(KindPreAuth, limit.Slots(1))
+		shadow.ID, shadow.Shadow = "shadow", true
+		for _, c := range []struct {
+			rule sluice.Rule
+			want int
+		}{{perAddress(KindPreAuth, limit.Window(10, limit.Hour)), 0}, {perAddress(KindPreAuth, limit.Slots(1)), 1}, {shadow, 1}} {
+			d, ctl := open(t, c.rule)
+			for range 3 {
+				held, err := d.Knock(t.Context(), here)
+				if err != nil || len(held) != c.want {
+					t.Errorf("%s: %v, %v", c.rule.ID, held, err)
+				}
+				held.Release()
+			}
+			if len(ctl.Held()) != 0 {
+				t.Errorf("%s: %v is held", c.rule.ID, ctl.Held())
+			}
+		}
+	})
 	t.Run("D9 a rule for all kinds counts no knock", func(t *testing.T) {
 		r := perAddress("all", limit.Window(1, limit.Hour))
 		r.Match = sluice.Match{}
