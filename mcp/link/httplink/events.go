@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"io"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/sluicegate/sluice/mcp/link"
@@ -56,9 +57,21 @@ type events struct {
 	tooLong *link.TooLong
 }
 
+// readers are used again: most streams are those of one request, and have one event.
+var readers = sync.Pool{New: func() any { return bufio.NewReader(nil) }}
+
 // newEvents reads events with data of up to limit bytes, and keeps c at the last of them.
 func newEvents(r io.Reader, limit int, c *cursor) *events {
-	return &events{r: bufio.NewReader(r), limit: limit, cursor: c, id: c.id}
+	e := &events{r: readers.Get().(*bufio.Reader), limit: limit, cursor: c, id: c.id}
+	e.r.Reset(r)
+	return e
+}
+
+// end is called once nothing more is read.
+func (e *events) end() {
+	e.r.Reset(nil)
+	readers.Put(e.r)
+	e.r = nil
 }
 
 // next returns the next event that has data. An event whose data exceeds the limit is

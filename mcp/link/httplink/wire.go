@@ -188,6 +188,7 @@ func (s *stream) next() (event, error) {
 // deliver hands on the messages of the stream until it ends, closes it, and returns why it
 // has ended. After each message it calls then.
 func (s *stream) deliver(of jsonrpc.ID, then func()) error {
+	defer s.list.end()
 	defer s.close()
 	for {
 		ev, err := s.next()
