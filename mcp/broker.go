@@ -238,6 +238,9 @@ func (b *Broker) Reload(o Options) error {
 		switch old := b.slots[s.Name]; {
 		case old == nil:
 			b.slots[s.Name] = b.place(s)
+		case s.Dialer == nil && !old.dials() && !b.mayStay(old):
+			old.options.Store(&s)
+			changed = append(changed, old.end)
 		case old.conf().Mark == s.Mark && old.dials() == (s.Dialer != nil):
 			old.options.Store(&s)
 		default:
@@ -266,10 +269,18 @@ func (b *Broker) place(o Slot) *slot {
 	return sl
 }
 
-// mayStay reports whether the provider in a slot that nobody configured may still be there.
+// mayStay reports whether the provider that has dialled into a slot may still be there.
 func (b *Broker) mayStay(sl *slot) bool {
-	k := sl.connection()
-	return k != nil && k.provider != nil && b.settings().Policy.MayServe(k.provider, sl.name)
+	k := sl.taken()
+	return k != nil && b.mayServe(k.provider, sl.name)
+}
+
+// mayServe reports whether a provider that has been let in may serve a slot under the policy in
+// force, which need not be the one that has let it in.
+func (b *Broker) mayServe(who *policy.Principal, slot string) bool {
+	p := b.settings().Policy
+	now, known := p.Now(who)
+	return known && p.MayServe(now, slot)
 }
 
 func (b *Broker) settings() *Options { return b.options.Load() }
@@ -305,7 +316,7 @@ func (b *Broker) dialledSlot(name string, who *policy.Principal) *slot {
 	case sl != nil || !slotName.MatchString(name) || len(b.slots) >= maxSlots:
 		return nil
 	}
-	if !b.settings().Policy.MayServe(who, name) {
+	if !b.mayServe(who, name) {
 		return nil
 	}
 	if sl == nil {

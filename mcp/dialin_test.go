@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sluicegate/sluice"
@@ -129,6 +131,57 @@ func site(t *testing.T) *policy.Policy {
 		t.Fatal(err)
 	}
 	return p
+}
+
+// TestRevoked is a provider that is connected when its right to be ends.
+func TestRevoked(t *testing.T) {
+	with := func(secret, where string) *policy.Policy {
+		p, err := policy.New(policy.Config{Providers: []policy.Provider{
+			{ID: "scada", Secret: policy.Secret(secret), AllowedResources: []string{where}},
+			{ID: "other", Secret: policy.Secret("the secret of another provider")},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	none, err := policy.New(policy.Config{Providers: []policy.Provider{{ID: "other", Secret: policy.Secret("the secret of another provider")}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const secret = "a secret for a test"
+	for _, c := range []struct {
+		name  string
+		then  *policy.Policy
+		stays bool
+	}{
+		{"nothing has changed", with(secret, "/site"), true},
+		{"it is not configured any more", none, false},
+		{"its secret is another", with("the next secret for a test", "/site"), false},
+		{"it may be elsewhere alone", with(secret, "/elsewhere/**"), false},
+	} {
+		for _, listed := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, slot configured %v", c.name, listed), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					r := newRig(t, nil, func(o *mcp.Options) {
+						o.Policy = with(secret, "/site")
+						if listed {
+							o.Slots = append(o.Slots, mcp.Slot{Name: "site"})
+						}
+					})
+					r.dialIn("site", r.options.Policy.Principal("scada"))
+					o := r.options
+					o.Policy = c.then
+					r.reload(o)
+					synctest.Wait()
+					there := slices.ContainsFunc(r.Providers(), func(s mcp.ProviderStatus) bool { return s.Slot == "site" && s.Connected })
+					if there != c.stays {
+						t.Errorf("it is connected: %v", there)
+					}
+				})
+			})
+		}
+	}
 }
 
 func TestAuthorize(t *testing.T) {

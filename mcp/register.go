@@ -41,6 +41,10 @@ func (b *Broker) Register(name string, who *policy.Principal, l link.Link) (link
 		b.noteTakeover(k, err)
 		return nil, err
 	}
+	if b.dialledSlot(name, who) != sl { // new options have come meanwhile, and have not seen k
+		k.Down(errEnded)
+		return nil, ErrNoSlot
+	}
 	b.running.Go(func() {
 		ctx, cancel := context.WithTimeout(b.ctx, sl.connectTimeout())
 		defer cancel()

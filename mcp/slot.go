@@ -304,6 +304,13 @@ func (sl *slot) connection() *conn {
 	return sl.current
 }
 
+// taken returns the connection that has the slot, also before its handshake is through.
+func (sl *slot) taken() *conn {
+	sl.mu.Lock()
+	defer sl.mu.Unlock()
+	return cmp.Or(sl.current, sl.holder)
+}
+
 // await returns the connection, waiting for an attempt that is under way.
 func (sl *slot) await(ctx context.Context) *conn {
 	sl.mu.Lock()

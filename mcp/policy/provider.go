@@ -127,6 +127,17 @@ func (p *Policy) Principal(id string) *Principal {
 	return nil
 }
 
+// Now returns who a provider that an earlier policy has let in is under this one, and whether
+// it would be let in: a provider that is not configured any more, or has another secret, is
+// not. who is nil for one that has not said who it is.
+func (p *Policy) Now(who *Principal) (*Principal, bool) {
+	if who == nil || p == nil {
+		return who, p == nil || len(p.providers.list) == 0
+	}
+	now := p.Principal(who.ID)
+	return now, now != nil && now.secret == who.secret
+}
+
 // Authenticate finds out which provider a request with the given headers is from; their
 // names are canonical, as in an http.Header. If no provider is configured every one is
 // welcome and nobody: nil without an error. Otherwise the error is one of this package's
