@@ -49,6 +49,7 @@ type line struct {
 	sender
 	out     *stream
 	flights *flights // nil: it was not counted
+	load    load     // of the message
 	denial  *denial  // nil: an answer is an answer
 }
 
@@ -63,4 +64,5 @@ func (x *line) Answer(frame []byte, _ int) {
 	if x.flights != nil {
 		x.flights.leave()
 	}
+	x.load.release()
 }

@@ -52,6 +52,9 @@ func noSession(id jsonrpc.ID) *fault {
 // busy is a broker that can take no more now.
 func busy(message string) *fault { return busyFor(time.Second, jsonrpc.ID{}, message) }
 
+// crowded is a broker that has no room for a long message now.
+func crowded() *fault { return busy("too many long messages are under way") }
+
 func busyFor(wait time.Duration, id jsonrpc.ID, message string) *fault {
 	wait = max(wait, time.Millisecond)
 	f := inEra(protocol.Unavailable, "", id, message, overload{"busy", wait.Milliseconds()})

@@ -32,6 +32,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/sluicegate/sluice/mcp"
 	"github.com/sluicegate/sluice/mcp/jsonrpc"
 	"github.com/sluicegate/sluice/mcp/policy"
@@ -76,6 +78,9 @@ type Bounds struct {
 	BatchItems int
 	// Exchanges is how many requests may be under way in all; zero is 10 000.
 	Exchanges int
+	// LongInAll is how many bytes the messages under way may have together, besides the first
+	// 64 KiB of each; zero is 256 MiB.
+	LongInAll int
 	// Sessions is how many sessions there may be, of all transports; zero is 10 000.
 	Sessions int
 	// SessionsPerCaller is how many one caller may have, an anonymous one being its
@@ -124,6 +129,7 @@ func (b Bounds) withDefaults() Bounds {
 	orInt(&b.Frame.MaxBytes, 4<<20)
 	orInt(&b.BatchItems, 100)
 	orInt(&b.Exchanges, 10_000)
+	orInt(&b.LongInAll, 256<<20)
 	orInt(&b.Sessions, 10_000)
 	orInt(&b.SessionsPerCaller, 256)
 	orInt(&b.StartsPerMinute, 600)
@@ -147,6 +153,7 @@ type Front struct {
 	origins  origins
 	sessions *sessions
 	flights  flights
+	room     *semaphore.Weighted // for long messages
 	draining atomic.Bool
 	stop     chan struct{} // closed when streams must end
 	stopping sync.Once
@@ -170,7 +177,7 @@ func New(o Options) (*Front, error) {
 	}
 	o.Bounds = o.Bounds.withDefaults()
 	f := &Front{o: o, origins: allowed, sessions: newSessions(&o.Bounds), stop: make(chan struct{})}
-	f.flights.most = o.Bounds.Exchanges
+	f.flights.most, f.room = o.Bounds.Exchanges, semaphore.NewWeighted(int64(o.Bounds.LongInAll))
 	return f, nil
 }
 
@@ -206,6 +213,7 @@ type visit struct {
 	deadl *http.ResponseController
 	slot  string
 	who   *policy.Caller
+	load  load // of its body, until it is over
 }
 
 // doors are the endpoints of a slot, by what follows its name.
@@ -220,6 +228,7 @@ var doors = map[string]func(*visit) *fault{
 func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v := &visit{f: f, w: w, r: r, deadl: http.NewResponseController(w)}
 	v.limit()
+	defer func() { v.load.release() }() // some hand it on
 	if fault := v.serve(); fault != nil {
 		v.fail(fault)
 	}

@@ -1,7 +1,9 @@
 package front_test
 
 import (
+	"context"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,6 +50,76 @@ func TestSlowBody(t *testing.T) {
 	}
 	if reply := r.ask("/p/mcp", mcptest.Ask{Header: []string{r.session("2025-11-25")}, Body: `{"jsonrpc":"2.0","id":1,"method":"ping"}`}); reply.StatusCode != 200 {
 		t.Error("then:", reply.Status)
+	}
+}
+
+// TestLongMessages has clients that send long messages, and do not end them.
+func TestLongMessages(t *testing.T) {
+	r := newRig(t, func(s *setting) { s.front.Bounds.LongInAll = 300_000 })
+	s := r.session("2025-11-25")
+	ping := func(n int) string {
+		return `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":"` + strings.Repeat("x", n) + `"}}`
+	}
+	post := func(body string) mcptest.Ask { return mcptest.Ask{Header: []string{s}, Body: body} }
+	c := r.dial()
+	say(t, c, string(initialize("2025-11-25")))
+	served := func(what string) {
+		t.Helper()
+		if f := say(t, c, ping(150_000)); f.Error != nil {
+			t.Errorf("%s, over WebSocket: %s", what, f.Raw)
+		}
+		if reply := r.ask("/p/mcp", post(ping(150_000))); reply.StatusCode != 200 {
+			t.Errorf("%s: %s", what, reply.Status)
+		}
+	}
+	served("before")
+	announced, forget := context.WithCancel(t.Context())
+	for range 20 { // who announces and does not send takes no room
+		go func() {
+			_, _ = mcptest.Ask{Header: []string{s, "Content-Length: 1000000"}, Body: "{"}.Send(announced, r.url+"/p/mcp")
+		}()
+	}
+	served("beside those who only announce")
+	begun, leave := context.WithCancel(t.Context())
+	for range 3 {
+		go func() {
+			_, _ = mcptest.Ask{Header: []string{s, "Content-Length: 1000000"}, Body: ping(150_000)}.Send(begun, r.url+"/p/mcp")
+		}()
+	}
+	until(t, "there is no room", func() bool { return r.ask("/p/mcp", post(ping(150_000))).StatusCode == 503 })
+	if f := refused(t, r.ask("/p/mcp", post(ping(150_000)))); f.status != 503 || f.code != -32000 || f.id != "null" {
+		t.Errorf("got %+v", f)
+	}
+	if f := say(t, c, ping(150_000)); f.Error == nil || f.Error.Code != -32000 || !strings.Contains(f.Error.Message, "long messages") {
+		t.Errorf("over WebSocket: %s", f.Raw)
+	}
+	if f := say(t, c, ping(10)); f.Error != nil {
+		t.Errorf("a short one, over WebSocket: %s", f.Raw)
+	}
+	if reply := r.ask("/p/mcp", post(ping(10))); reply.StatusCode != 200 {
+		t.Errorf("a short one: %s", reply.Status)
+	}
+	leave()
+	until(t, "there is room again", func() bool { return r.ask("/p/mcp", post(ping(150_000))).StatusCode == 200 })
+	served("after")
+	forget()
+}
+
+// TestSlowFrame sends half of a frame over WebSocket.
+func TestSlowFrame(t *testing.T) {
+	r := newRig(t, func(s *setting) { s.front.Bounds.BodyTimeout = 50 * time.Millisecond })
+	c := r.dial()
+	say(t, c, string(initialize("2025-11-25")))
+	w, err := c.Writer(within(t), websocket.MessageText)
+	if err == nil {
+		_, err = w.Write([]byte(`{"jsonrpc":`))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := within(t)
+	if _, _, err := c.Read(ctx); err == nil || ctx.Err() != nil {
+		t.Errorf("the connection goes on: %v", err)
 	}
 }
 

@@ -98,7 +98,9 @@ func (v *visit) message() *fault {
 		return f
 	}
 	d := &denial{answered: make(chan struct{})}
-	v.f.receive(s, m, &line{sender: v.sender(), out: s.push, denial: d})
+	x := &line{sender: v.sender(), out: s.push, denial: d, load: v.load}
+	v.load = load{}
+	v.f.receive(s, m, x)
 	frame := d.wait(v.r)
 	v.hurry()
 	if frame == nil {

@@ -2,7 +2,6 @@ package front
 
 import (
 	"errors"
-	"io"
 	"mime"
 	"net/http"
 	"os"
@@ -56,11 +55,13 @@ func (v *visit) body() ([]byte, *fault) {
 		}
 		return nil, tooLarge()
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(v.w, v.r.Body, int64(most)))
+	body, err := v.load.read(http.MaxBytesReader(v.w, v.r.Body, int64(most)), v.f.room)
 	_, large := errors.AsType[*http.MaxBytesError](err)
 	switch {
 	case large:
 		return nil, tooLarge()
+	case errors.Is(err, errCrowded):
+		return nil, crowded()
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, invalid(http.StatusRequestTimeout, jsonrpc.ID{}, "The message did not arrive in time")
 	case err != nil:

@@ -2,6 +2,8 @@ package front
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -104,22 +106,42 @@ func (w *webSocket) run() {
 }
 
 func (w *webSocket) read(ctx context.Context) {
-	for {
-		kind, data, err := w.c.Read(ctx)
-		if err != nil {
-			return
-		}
-		if kind != websocket.MessageText {
-			_ = w.c.Close(websocket.StatusUnsupportedData, "text frames alone") // it may have gone
-			return
-		}
-		m, e := jsonrpc.Parse(data, w.f.o.Bounds.Frame)
-		if e != nil {
-			w.s.push.append(e.Frame())
-			continue
-		}
-		w.f.receive(w.s, m, &line{sender: w.sender, out: w.s.push})
+	for w.next(ctx) {
 	}
+}
+
+// next takes a message, and reports whether another may follow. The connection of a message
+// that does not arrive in its time ends.
+func (w *webSocket) next(ctx context.Context) bool {
+	ctx, late := context.WithCancel(ctx)
+	defer late()
+	kind, r, err := w.c.Reader(ctx)
+	if err != nil {
+		return false
+	}
+	if kind != websocket.MessageText {
+		_ = w.c.Close(websocket.StatusUnsupportedData, "text frames alone") // it may have gone
+		return false
+	}
+	defer time.AfterFunc(w.f.o.Bounds.BodyTimeout, late).Stop()
+	x := &line{sender: w.sender, out: w.s.push}
+	data, err := x.load.read(r, w.f.room)
+	switch {
+	case errors.Is(err, errCrowded):
+		x.Answer(crowded().err.Frame(), 0)
+		_, err = io.Copy(io.Discard, r)
+		return err == nil
+	case err != nil:
+		x.load.release()
+		return false
+	}
+	m, e := jsonrpc.Parse(data, w.f.o.Bounds.Frame)
+	if e != nil {
+		x.Answer(e.Frame(), 0)
+		return true
+	}
+	w.f.receive(w.s, m, x)
+	return true
 }
 
 // write writes what comes out of the outlet, and ends the connection when the session ends or
