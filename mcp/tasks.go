@@ -106,12 +106,13 @@ func (ts *tasks) watch(c *call, m *jsonrpc.Message) (goesOn bool) {
 	return false
 }
 
-// begin notes a task. Of more than can be noted the slots come back at once.
+// begin notes a task. More than a bound are noted only of calls that hold slots, whose number
+// rules bound: the work goes on, and nothing else would say when it ends. The caller holds c.mu.
 func (ts *tasks) begin(c *call, state taskState) bool {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	key := taskKey{c.slot, state.TaskID}
-	if len(ts.by) >= maxTasks || ts.by[key] != nil {
+	if ts.by[key] != nil || len(ts.by) >= maxTasks && !c.holds() {
 		return false
 	}
 	t := &task{id: state.TaskID, slot: c.slot, identity: c.caller.Identity(), call: c}

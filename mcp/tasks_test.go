@@ -28,6 +28,25 @@ func taskOf(t *testing.T, f *mcptest.Frame) string {
 	return r.TaskID + r.Task.TaskID
 }
 
+// TestManyTasks has more tasks than are noted.
+func TestManyTasks(t *testing.T) {
+	one := slots("one", 1, sluice.Hold)
+	one.Match.Is[sluice.Provider] = []string{"m"}
+	bubble(t, "M-116 a task holds its slot, however many that hold none go on", []sluice.Rule{one}, nil, func(t *testing.T, r *rig, _ *client) {
+		r.serves(mcp.Slot{Name: "m", Protocol: "legacy"}, mcptest.Options{})
+		r.serves(mcp.Slot{Name: "n", Protocol: "legacy"}, mcptest.Options{Forget: true})
+		n, m := r.client("n", "2025-11-25", nil), r.client("m", "2025-11-25", nil)
+		for range 10_001 {
+			n.call("task", `{}`).passed()
+		}
+		if held := r.heldNow(); len(held) != 10_000 {
+			t.Errorf("%d tasks are noted", len(held))
+		}
+		m.call("task", `{"key":"a"}`).passed()
+		m.call("echo", `{}`).refused(-32029)
+	})
+}
+
 // TestTasks is work that goes on after a call was answered.
 func TestTasks(t *testing.T) {
 	one := []sluice.Rule{slots("one", 1, sluice.Hold)}
