@@ -51,7 +51,7 @@ func (b *Broker) limits(ctx context.Context, s *survey) LimitsInfo {
 		info.Records = n
 	}
 	err := s.err
-	if err == nil || errors.Is(err, errors.ErrUnsupported) {
+	if err == nil || errors.Is(err, errors.ErrUnsupported) || errors.Is(err, context.DeadlineExceeded) {
 		err = b.probe(ctx)
 	}
 	if err != nil {
@@ -233,6 +233,8 @@ func skipped(s *survey, slots []ProviderStatus) []string {
 	switch {
 	case errors.Is(s.err, errors.ErrUnsupported):
 		list = append(list, "reservations, and calls of earlier processes: this store does not list what it remembers")
+	case errors.Is(s.err, context.DeadlineExceeded):
+		list = append(list, "some reservations, and some calls of earlier processes: the ledger is too large to be looked at in time")
 	case s.err != nil:
 		list = append(list, "reservations, and calls of earlier processes: the ledger does not answer")
 	}

@@ -201,6 +201,7 @@ func TestProblems(t *testing.T) {
 		}{
 			{nil, "", ""},
 			{errors.ErrUnsupported, "", "does not list"},
+			{context.DeadlineExceeded, "", "too large"},
 			{errors.New("the disk is full"), "the disk is full", "does not answer"},
 		} {
 			store.err = c.err

@@ -61,8 +61,13 @@ type survey struct {
 	err           error // what the ledger did not say
 }
 
+// longestLook bounds a survey. It leaves a tool time to say what was found.
+const longestLook = 8 * time.Second
+
 // survey looks at everything once. It is for people: it is slow where there is much.
 func (b *Broker) survey(ctx context.Context) (s survey) {
+	ctx, cancel := context.WithTimeout(ctx, longestLook)
+	defer cancel()
 	seen := map[string]bool{}
 	for _, c := range b.calls.all() {
 		if h, ok := c.held(); ok {
