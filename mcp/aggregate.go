@@ -6,6 +6,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"io"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -84,19 +86,6 @@ func (b *Broker) gather(ctx context.Context) {
 	}
 }
 
-// allTools are the tools in _all that the caller may call.
-func (s *Session) allTools() []json.RawMessage {
-	list, _ := s.b.union()
-	visible := []json.RawMessage{}
-	for _, l := range list {
-		if s.maySee(l.slot, l.tool.name) {
-			name, _ := json.Marshal(l.name)
-			visible = append(visible, jsonrpc.SetIn(l.tool.raw, name, "name"))
-		}
-	}
-	return visible
-}
-
 // callAny passes a call in _all to the provider whose tool it names. One that the caller
 // may not call looks like one that is not there.
 func (s *Session) callAny(c *call, name string) {
@@ -122,23 +111,58 @@ func (s *Session) callAny(c *call, name string) {
 	s.callProvider(c, list[i].tool.name)
 }
 
-// sees are the tools that the client may call at its slot.
-func (s *Session) sees() []json.RawMessage {
-	switch l := s.slot.tools.Load(); {
-	case s.slot.all:
-		return s.allTools()
-	case l != nil:
-		return s.visibleTools(s.slot, l)
+// sees are the tools that the client may call at its slot, under their names there.
+func (s *Session) sees() iter.Seq2[string, *tool] {
+	return func(yield func(string, *tool) bool) {
+		for _, l := range s.candidates() {
+			if s.maySee(l.slot, l.tool.name) && !yield(l.name, l.tool) {
+				return
+			}
+		}
 	}
-	return nil
+}
+
+// candidates are the tools at the client's slot, whoever it is.
+func (s *Session) candidates() (list []listed) {
+	switch {
+	case s.slot.all:
+		list, _ = s.b.union()
+	case s.slot.builtin != nil:
+		for i := range s.slot.builtin.tools {
+			if t := &s.slot.builtin.tools[i]; s.offers(t) {
+				list = append(list, listed{s.slot, &t.tool, t.name})
+			}
+		}
+	default:
+		if l := s.slot.tools.Load(); l != nil {
+			for _, t := range l.tools {
+				list = append(list, listed{s.slot, t, t.name})
+			}
+		}
+	}
+	return list
+}
+
+// visibleTools are the descriptions of what the client sees.
+func (s *Session) visibleTools() []json.RawMessage {
+	visible := []json.RawMessage{}
+	for name, t := range s.sees() {
+		raw := t.raw
+		if name != t.name {
+			raw = jsonrpc.SetIn(raw, jsonrpc.Encode(name), "name")
+		}
+		visible = append(visible, raw)
+	}
+	return visible
 }
 
 // look notes which tools the client may see now, and reports whether those are others than
 // before.
 func (s *Session) look() (changed bool) {
 	h := sha256.New()
-	for _, raw := range s.sees() {
-		h.Write(raw)
+	for name, t := range s.sees() {
+		_, _ = io.WriteString(h, name)
+		h.Write(t.sum[:])
 	}
 	now := string(h.Sum(nil))
 	s.mu.Lock()

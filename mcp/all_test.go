@@ -157,6 +157,17 @@ func TestNamesInAll(t *testing.T) {
 		}
 		c.call("p-echo", `{}`).passed()
 	})
+	bubble(t, "4.2.4 4.2.6 who may not use _all is told so", nil, func(o *mcp.Options) {
+		o.Policy = mustPolicy(policy.Config{
+			Roles:       []policy.Role{{Name: "r", Capabilities: []string{"mcp.tools.list", "mcp.tools.call"}}},
+			Assignments: []policy.Assignment{{Subject: "user:alice", Role: "r", Resource: "/p"}},
+		})
+	}, func(t *testing.T, r *rig, _ *client) {
+		c := r.client(mcp.AllSlot, "2025-06-18", policy.NewCaller("user:alice"))
+		c.ask("tools/list", map[string]any{}).refused(-32001)
+		c.call("p-echo", `{}`).refused(-32001)
+		r.client("p", "2025-06-18", policy.NewCaller("user:alice")).call("echo", `{}`).passed()
+	})
 	bubble(t, "M-085 a provider that is dead, or hangs, is missing from the list and delays it once", nil, func(o *mcp.Options) { o.ListTimeout = 2 * time.Second }, func(t *testing.T, r *rig, _ *client) {
 		r.addSlot(mcp.Slot{Name: "dead", Dialer: dead{}})
 		r.addSlot(mcp.Slot{Name: "hangs", Dialer: dead{hangs: true}})
@@ -212,7 +223,7 @@ func TestListChanged(t *testing.T) {
 		r.status("n")
 		var clients []*client
 		for _, who := range []string{"user:some", "user:all"} {
-			for _, slot := range []string{"m", mcp.AllSlot, "n"} {
+			for _, slot := range []string{"m", mcp.AllSlot, "n", mcp.BrokerSlot} {
 				clients = append(clients, r.client(slot, "2025-06-18", policy.NewCaller(who)))
 			}
 		}
@@ -230,23 +241,23 @@ func TestListChanged(t *testing.T) {
 				t.Errorf("%s: %v have heard of it, want %v", what, got, want)
 			}
 		}
-		hears("nothing", 0, 0, 0, 0, 0, 0)
+		hears("nothing", 0, 0, 0, 0, 0, 0, 0, 0)
 		p.SetTools(named("one")...)
-		hears("the same again", 0, 0, 0, 0, 0, 0)
+		hears("the same again", 0, 0, 0, 0, 0, 0, 0, 0)
 		for range 20 {
 			p.SetTools(named("one", "hidden")...)
 		}
-		hears("a tool that some may not see", 0, 0, 0, 1, 1, 0)
+		hears("a tool that some may not see", 0, 0, 0, 0, 1, 1, 0, 0)
 		p.SetTools(named("one", "two", "hidden")...)
-		hears("one that all may see", 1, 1, 0, 1, 1, 0)
+		hears("one that all may see", 1, 1, 0, 0, 1, 1, 0, 0)
 		q.SetTools(named("one", "three")...)
-		hears("another provider's", 0, 1, 1, 0, 1, 1)
+		hears("another provider's", 0, 1, 1, 0, 0, 1, 1, 0)
 		o := r.options
 		o.Policy = nil
 		r.reload(o)
-		hears("another policy", 1, 1, 0, 0, 0, 0)
+		hears("another policy", 1, 1, 0, 1, 0, 0, 0, 0)
 		r.reload(o)
-		hears("the same policy", 0, 0, 0, 0, 0, 0)
+		hears("the same policy", 0, 0, 0, 0, 0, 0, 0, 0)
 	})
 	bubble(t, "M-082 a provider that goes and comes back changes _all, unless it was away for a moment", nil, nil, func(t *testing.T, r *rig, _ *client) {
 		p := r.serves(mcp.Slot{Name: "m"}, mcptest.Options{Tools: named("one", "die")})

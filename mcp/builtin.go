@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 
 	"github.com/sluicegate/sluice/mcp/audit"
@@ -34,18 +35,6 @@ func (b *Broker) newBuiltin() *slot {
 // hello is what a slot of the broker's own says of itself.
 func (b *Broker) hello(*slot) hello {
 	return hello{capabilities: json.RawMessage(`{"tools":{"listChanged":true}}`), info: b.infoJSON}
-}
-
-// builtinTools are those of the broker's own tools that the caller may call.
-func (s *Session) builtinTools() []json.RawMessage {
-	visible := []json.RawMessage{}
-	for i := range s.slot.builtin.tools {
-		t := &s.slot.builtin.tools[i]
-		if s.offers(t) && s.maySee(s.slot, t.name) {
-			visible = append(visible, t.raw)
-		}
-	}
-	return visible
 }
 
 func (s *Session) offers(t *ownTool) bool { return !t.limits || s.b.settings().Limits }
@@ -96,7 +85,7 @@ func describe(name, description, inputSchema string, readOnly bool) tool {
 		"name": name, "description": description, "inputSchema": json.RawMessage(inputSchema),
 		"annotations": map[string]bool{"readOnlyHint": readOnly, "openWorldHint": false},
 	})
-	return tool{name: name, raw: text, readOnly: readOnly}
+	return tool{name: name, raw: text, sum: sha256.Sum256(text), readOnly: readOnly}
 }
 
 // argument returns a text among a tool's arguments.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -43,6 +44,7 @@ type catalog struct {
 type tool struct {
 	name     string
 	raw      json.RawMessage
+	sum      [sha256.Size]byte // of raw
 	readOnly bool
 
 	once    sync.Once
@@ -172,7 +174,7 @@ func (l *catalog) page(raw json.RawMessage) (json.RawMessage, error) {
 			l.twice = append(l.twice, t.Name)
 			continue
 		}
-		entry := &tool{name: t.Name, raw: raw, readOnly: t.Annotations.ReadOnlyHint}
+		entry := &tool{name: t.Name, raw: raw, sum: sha256.Sum256(raw), readOnly: t.Annotations.ReadOnlyHint}
 		l.tools = append(l.tools, entry)
 		l.byName[t.Name] = entry
 	}

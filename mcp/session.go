@@ -245,8 +245,8 @@ func (s *Session) notification(m *jsonrpc.Message) {
 	case "notifications/progress":
 		s.progressed(m)
 	case "notifications/roots/list_changed":
-		if k := s.slot.connection(); k != nil {
-			k.notify(s.strip(m))
+		if k := s.slot.connection(); k != nil && protocol.EraOf(k.hello.version) == protocol.Legacy {
+			k.respond(s.strip(m))
 		}
 	case "tools/call":
 		// Without an id nothing tells when it ends, so no slot could ever come back.

@@ -18,7 +18,9 @@ func (s *Session) callTool(c *call) {
 	}
 	switch {
 	case s.slot.all:
-		s.callAny(c, name)
+		if c.allowed("") { // to call anything here; what else it takes the tool's own slot says
+			s.callAny(c, name)
+		}
 	case s.slot.builtin != nil:
 		s.callBuiltin(c, name)
 	default:
@@ -108,16 +110,14 @@ func toolError(text string) toolResult {
 // listTools lists the tools that the caller may call, from the same table that calls are
 // looked up in.
 func (s *Session) listTools(c *call) {
-	if s.slot.all {
-		s.b.gather(c.ctx)
-		c.result(toolList{Tools: s.allTools()}, audit.Completed)
-		return
-	}
 	if !c.allowed("") {
 		return
 	}
-	if s.slot.builtin != nil {
-		c.result(toolList{Tools: s.builtinTools()}, audit.Completed)
+	if s.slot.all || s.slot.builtin != nil {
+		if s.slot.all {
+			s.b.gather(c.ctx)
+		}
+		c.result(toolList{Tools: s.visibleTools()}, audit.Completed)
 		return
 	}
 	k := s.provider(c)
@@ -130,7 +130,7 @@ func (s *Session) listTools(c *call) {
 		c.dispatch(k) // the provider says what there is, or why not
 		return
 	}
-	r := toolList{Tools: s.visibleTools(s.slot, list)}
+	r := toolList{Tools: s.visibleTools()}
 	if c.modern() {
 		r.TTLMs = list.ttl
 	}
@@ -161,17 +161,6 @@ func keepOnly(m *jsonrpc.Message, member string, keep func(json.RawMessage) bool
 	}
 	kept := jsonrpc.Encode(slices.DeleteFunc(list, func(raw json.RawMessage) bool { return !keep(raw) }))
 	return m.Edit(jsonrpc.Set(kept, "result", member))
-}
-
-// visibleTools are those of a provider that the caller may call.
-func (s *Session) visibleTools(sl *slot, list *catalog) []json.RawMessage {
-	visible := []json.RawMessage{}
-	for _, t := range list.tools {
-		if s.maySee(sl, t.name) {
-			visible = append(visible, t.raw)
-		}
-	}
-	return visible
 }
 
 // maySee asks the same as a call would be asked.
