@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -298,6 +299,51 @@ func (p *plant) releaseByPage(t *testing.T, id string) {
 	b.Until("slots are free", "document.getElementById('broker-said').textContent")
 	b.Until("No call", calls)
 	b.Until("region", "document.activeElement.getAttribute('role')") // the focus is where it was
+}
+
+// TestPagesOfCalls has more calls hold slots than the page shows at once.
+func TestPagesOfCalls(t *testing.T) {
+	_, dir := loadText(t, `
+mcp: {slots: [{slot: demo, command: [sluice, mock-mcp], requestTimeoutMs: 50}, {slot: absent}]}
+admin: {mask: true}
+limits: {rules: [{id: many, concurrency: 100}]}`)
+	var p plant
+	p.t = t
+	p.broker, p.admin = servedAt(t, "mcp", filepath.Join(dir, "sluice.yaml"))
+	var all sync.WaitGroup
+	for range 60 {
+		all.Go(func() { p.done("demo", "silent", `{}`) })
+	}
+	all.Wait()
+	b := browser.Open(t, p.admin)
+	const shown = "document.getElementById('broker-range').textContent + ': ' + document.querySelectorAll('#broker-calls tr').length"
+	b.Until("1–50 of 60: 50", shown)
+	b.Until("an…", "document.getElementById('broker-calls').textContent") // the caller, masked
+	b.Until("absent: No provider has dialled in", "document.getElementById('broker-problems').textContent")
+	b.Click("#broker-after")
+	b.Until("51–60 of 60: 10", shown)
+	b.Until("true", "document.getElementById('broker-after').disabled")
+	b.Click("#broker-before")
+	b.Until("1–50 of 60: 50", shown)
+	choose := func(name, value string) {
+		b.Eval(fmt.Sprintf("(document.querySelector('#broker-filter [name=%s]').value = %q, document.getElementById('broker-filter').dispatchEvent(new Event('input')))", name, value))
+	}
+	choose("state", "running")
+	b.Until("No call is like that.", "document.getElementById('broker-calls').textContent")
+	choose("state", "abandoned")
+	choose("slot", "demo")
+	b.Until("1–50 of 60: 50", shown)
+	if d := p.diagnosis(); len(d.Calls.Calls) != 50 || d.Calls.Calls[0].Identity != "an…" {
+		t.Errorf("%d calls, of %q", len(d.Calls.Calls), d.Calls.Calls[0].Identity)
+	}
+	if out, err := exec.Command("sluice", "release", "--addr", p.admin).CombinedOutput(); err != nil || bytes.Count(out, []byte("brk-")) != 60 {
+		t.Errorf("C-W20 the command does not list them all: %v\n%s", err, out)
+	}
+	for _, wrong := range []string{"offset=-1", "limit=x"} {
+		if text, err := ask("GET", p.admin+brokerPath+"?"+wrong, http.Header{}); err != nil || !strings.Contains(text, "400") {
+			t.Errorf("%s: %v %s", wrong, err, text)
+		}
+	}
 }
 
 // TestBrokerMetrics reads what Prometheus would see of a broker with a held call.
