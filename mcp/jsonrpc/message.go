@@ -39,6 +39,11 @@ func (k Kind) String() string {
 // of what is under way.
 const MaxIDBytes = 1024
 
+// maxMembers is how many members an object may have whose names have to differ: the frame,
+// params, params._meta, params.arguments, result, result._meta and error. What is noted of each
+// takes some thirty times the bytes of the shortest.
+const maxMembers = 10_000
+
 // Bounds are what a frame may be at most. The zero Bounds are 4 MiB and 128 levels.
 type Bounds struct {
 	MaxBytes int // of the frame; zero is 4 MiB
@@ -84,6 +89,8 @@ func Parse(data []byte, b Bounds) (*Message, *Error) {
 	switch {
 	case s.fault == tooDeep:
 		return nil, invalid(ID{}, fmt.Sprintf("objects and arrays are nested deeper than %d", b.MaxDepth))
+	case s.fault == tooMany:
+		return nil, invalid(ID{}, fmt.Sprintf("an object whose names are compared has more than %d members", maxMembers))
 	case s.fault == notUTF8:
 		return nil, &Error{Code: ParseError, Message: "Parse error: the frame is not UTF-8"}
 	case s.fault != sound:

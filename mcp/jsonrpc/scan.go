@@ -28,6 +28,7 @@ const (
 	sound fault = iota
 	malformed
 	tooDeep
+	tooMany
 	notUTF8
 )
 
@@ -132,6 +133,9 @@ func (s *scanner) object(sh *shape) bool {
 		}
 		if !s.member(sh) {
 			return false
+		}
+		if sh != nil && len(s.members)-first > maxMembers {
+			return s.fail(tooMany)
 		}
 		switch c = s.next(); c {
 		case ',':
