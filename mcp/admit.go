@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -127,7 +128,7 @@ func (c *call) admit() bool {
 		c.watchHolds()
 	}
 	c.mu.Unlock()
-	if gone { // cancelled meanwhile
+	if err == nil && gone { // cancelled meanwhile
 		adm.Release()
 		return false
 	}
@@ -135,6 +136,9 @@ func (c *call) admit() bool {
 		return true
 	}
 	ref, ok := errors.AsType[*sluice.Refusal](err)
+	if (!ok || ref.Reason == sluice.ReasonStore) && c.who.ID != "" {
+		go c.b.takeBack(c.who.ID)
+	}
 	if !ok {
 		c.failWith(protocol.Refused, audit.Event{Action: audit.Admit, Outcome: audit.Refused, Reason: "admission-error", Error: err.Error()},
 			"Tool admission refused: admission failed", reason{Reason: "admission-error"})
@@ -142,6 +146,32 @@ func (c *call) admit() bool {
 	}
 	c.refusedBy(ref)
 	return false
+}
+
+// lateTakes is when it is looked again whether a take has arrived that a store did not answer.
+// Stores give up much sooner.
+var lateTakes = []time.Duration{0, 2 * time.Second, 20 * time.Second}
+
+// takeBack gives back what a store may have taken for a call though it has not said so, because
+// it failed or the client left: with an ID that stands (see [sluice.Store]), and nobody else
+// knows of it.
+func (b *Broker) takeBack(id string) {
+	for _, wait := range lateTakes {
+		select {
+		case <-time.After(wait):
+		case <-b.ctx.Done(): // the last time to look
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(b.ctx), defaultConnect)
+		adm, err := b.ctl.Resume(ctx, id)
+		cancel()
+		if err == nil {
+			adm.Release()
+			return
+		}
+		if b.ctx.Err() != nil {
+			return
+		}
+	}
 }
 
 // refusedBy answers the call with the engine's refusal.

@@ -3,19 +3,23 @@ package mcp_test
 import (
 	"context"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/ledger"
 	"github.com/sluicegate/sluice/mcp"
 	"github.com/sluicegate/sluice/mcp/audit"
 	"github.com/sluicegate/sluice/mcp/jsonrpc"
 	"github.com/sluicegate/sluice/mcp/link"
 	"github.com/sluicegate/sluice/mcp/link/loopback"
 	"github.com/sluicegate/sluice/mcp/mcptest"
+	"github.com/sluicegate/sluice/store/memory"
 )
 
 // TestForgotten is what becomes of requests that nobody will ever answer.
@@ -83,6 +87,51 @@ func TestForgotten(t *testing.T) {
 			t.Errorf("held: %v", got)
 		}
 	})
+}
+
+// TestUnanswered is a store that takes and does not say so, as one behind a network may.
+func TestUnanswered(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		late time.Duration
+	}{{"at once", 0}, {"later", time.Second}, {"much later", 10 * time.Second}} {
+		t.Run("M-002 M-004 what it takes "+c.name+" for a client that cancels comes back", func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := &mute{Store: memory.New(memory.Options{}), late: c.late}
+				defer store.Close()
+				r := newRigOn(t, store, nil, []sluice.Rule{slots("one", 1, sluice.Hold)}, nil)
+				client := r.client("p", "2025-06-18", nil)
+				store.quiet.Store(true)
+				x := client.call("echo", `{}`)
+				synctest.Wait()
+				x.cancel()
+				store.quiet.Store(false)
+				time.Sleep(time.Minute)
+				if got := r.heldNow(); len(got) != 0 {
+					t.Errorf("held: %v", got)
+				}
+				client.call("echo", `{}`).passed()
+			})
+		})
+	}
+}
+
+// A mute store, while it is quiet, takes late, and after its caller has left.
+type mute struct {
+	*memory.Store
+	late  time.Duration
+	quiet atomic.Bool
+}
+
+func (s *mute) Apply(ctx context.Context, cmds []ledger.Command, res []ledger.Result) error {
+	if cmds[0].Op != ledger.Take || !s.quiet.Load() {
+		return s.Store.Apply(ctx, cmds, res)
+	}
+	own := []ledger.Command{cmds[0]}
+	own[0].Steps = slices.Clone(own[0].Steps)
+	<-ctx.Done()
+	time.AfterFunc(s.late, func() { _ = s.Store.Apply(context.Background(), own, make([]ledger.Result, 1)) })
+	return ctx.Err()
 }
 
 // heap is how many bytes are in use.
