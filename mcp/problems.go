@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -46,19 +45,19 @@ func (b *Broker) limitProblems(s *survey, l *LimitsInfo, refusals []audit.Event)
 			Evidence: *l.StorageFault, Fix: "Look at the disk or the server of the store. Service resumes by itself when it works again."})
 	}
 	if n := len(s.overdue); n > 0 {
-		list = append(list, Problem{ID: "limits-reservations-expired", Severity: Warning, Symptom: fmt.Sprintf("%d reservations have expired without a settlement", n),
+		list = append(list, Problem{ID: "limits-reservations-expired", Severity: Warning, Symptom: number(n, "reservation") + pick(n == 1, " has", " have") + " expired without a settlement",
 			Evidence: map[string]any{"count": n, "first": s.overdue[:min(n, 10)]}, Fix: "Look whether the provider crashed, or does not settle. The units stay debited for their window."})
 	}
 	long := slices.DeleteFunc(slices.Clone(s.calls), func(h Held) bool { return h.Age < longHeld || len(h.Rules) == 0 })
 	if n := len(long); n > 0 {
-		list = append(list, Problem{ID: "limits-calls-held", Severity: Warning, Symptom: fmt.Sprintf("%d calls have held slots for over a minute", n),
+		list = append(list, Problem{ID: "limits-calls-held", Severity: Warning, Symptom: number(n, "call") + pick(n == 1, " has", " have") + " held slots for over a minute",
 			Evidence: map[string]any{"count": n, "first": long[:min(n, firstCalls)]}, Fix: "Make sure that a call's work has stopped, then free it: broker_limits_release, sluice release, or the admin page."})
 	}
 	byLimits := slices.DeleteFunc(slices.Clone(refusals), func(e audit.Event) bool {
 		return e.Outcome != audit.Refused || e.Action != audit.Admit && e.Action != audit.Reserve || time.Since(e.Time) > lately
 	})
 	if n := len(byLimits); n > 0 {
-		list = append(list, Problem{ID: "limits-admission-refused", Severity: Info, Symptom: fmt.Sprintf("%d calls or reservations were refused lately, of the last %d that were not let through", n, len(refusals)),
+		list = append(list, Problem{ID: "limits-admission-refused", Severity: Info, Symptom: number(n, "refusal") + " by limits lately",
 			Evidence: byLimits[:min(n, 10)], Fix: "Expected if a rule is doing its work; otherwise raise the rule named, or call less often."})
 	}
 	return list
@@ -81,7 +80,7 @@ func (b *Broker) providerProblems(slots []ProviderStatus, twice []listed) (list 
 		}
 		if p := b.slotNamed(s.Slot); p != nil {
 			if bad := p.tools.Load().problems(); len(bad) > 0 {
-				list = append(list, Problem{ID: "provider-tools", Severity: Info, Slot: s.Slot, Symptom: fmt.Sprintf("%d tools have schemas that cannot be used as they are", len(bad)),
+				list = append(list, Problem{ID: "provider-tools", Severity: Info, Slot: s.Slot, Symptom: number(len(bad), "schema") + " of tools cannot be used as written",
 					Evidence: bad[:min(len(bad), 20)], Fix: "Mend the schemas in the provider."})
 			}
 		}

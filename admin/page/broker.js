@@ -144,20 +144,20 @@ function changed(element, shown) {
 const emptyRow = (columns, text) => el("tr", {}, el("td", { colspan: columns }, el("p", { class: "empty" }, text)));
 
 function slotRow(slot) {
-  const provider = slot.connected ? slot.provider ?? "connected" : "not connected";
+  const about = slot.error ?? slot.toolsError ?? [slot.provider, slot.protocolVersion].filter(Boolean).join(" · ");
   return el("tr", {},
     el("td", {}, el("span", { class: "id" }, slot.slot), el("span", { class: "sub" }, slot.kind === "dialled" ? "the broker calls it" : "dials in")),
-    el("td", {}, el("span", { class: slot.connected ? "" : "some" }, provider), el("br"), el("span", { class: "sub" }, slot.error ?? slot.toolsError ?? slot.protocolVersion ?? "")),
-    el("td", { class: "n" }, count(slot.tools)),
-    el("td", { class: "n" }, count(slot.clients)),
-    el("td", { class: "n" }, el("span", { class: slot.badFrames ? "some" : "none" }, count(slot.badFrames ?? 0))));
+    el("td", {}, el("span", { class: slot.connected ? "" : "some" }, slot.connected ? "connected" : "not connected"), el("br"), " ", el("span", { class: "sub" }, about)),
+    el("td", { class: "n", "data-unit": "tools" }, count(slot.tools)),
+    el("td", { class: "n", "data-unit": "clients" }, count(slot.clients)),
+    el("td", { class: "n", "data-unit": "bad frames" }, el("span", { class: slot.badFrames ? "some" : "none" }, count(slot.badFrames ?? 0))));
 }
 
 function newCall(call) {
   return el("tr", {},
     el("td", {}, el("span", { class: "id" }, call.tool ?? call.capability ?? "a request", " at ", call.slot), el("span", { class: "sub id" }, call.requestId)),
     el("td", {}, el("span", {}, call.identity ?? "")),
-    el("td", {}, el("span")),
+    el("td", { class: "holds" }, el("span")),
     el("td", {}, el("span")),
     el("td", { class: "n" }, el("span")),
     el("td", { class: "n" }, sureButton("Release", `Release call ${call.requestId} of ${call.tool ?? "a request"} at ${call.slot}`, () => release(call))));
@@ -173,10 +173,9 @@ async function release(call) {
 }
 
 function drawProblems(problems) {
-  const grave = problems.filter((problem) => problem.severity !== "info");
   const list = byId("broker-problems");
-  if (!changed(list, grave.map((problem) => [problem.symptom, problem.slot, problem.fix]))) return;
-  list.replaceChildren(...grave.map((problem) => el("li", { class: problem.severity === "error" ? "banner grave" : "banner" },
+  if (!changed(list, problems.map((problem) => [problem.symptom, problem.slot, problem.fix]))) return;
+  list.replaceChildren(...problems.map((problem) => el("li", { class: "banner " + problem.severity },
     el("b", {}, problem.slot ? `${problem.slot}: ` : "", problem.symptom), el("span", {}, problem.fix))));
 }
 

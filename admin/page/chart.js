@@ -23,10 +23,10 @@ export const swatch = (name) =>
     svg("rect", { width: 10, height: 10, class: "o-" + name }),
     name === "refused" ? svg("path", { d: "M-1 7 L7 -1 M3 11 L11 3", class: "hatch" }) : null);
 
-/** A round number at or above n, so that the scale changes seldom. */
+/** A round number at or above n whose half is a whole one, so that the scale changes seldom. */
 function ceiling(n) {
   const power = 10 ** Math.floor(Math.log10(Math.max(n, 4)));
-  return [1, 2, 4, 5, 8, 10].map((m) => m * power).find((v) => v >= n);
+  return [1, 2, 4, 5, 8, 10].map((m) => m * power).find((v) => v >= n && v % 2 === 0);
 }
 
 export class Chart {
