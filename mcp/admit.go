@@ -137,7 +137,7 @@ func (c *call) admit() bool {
 	}
 	ref, ok := errors.AsType[*sluice.Refusal](err)
 	if (!ok || ref.Reason == sluice.ReasonStore) && c.who.ID != "" {
-		go c.b.takeBack(c.who.ID)
+		go c.b.takeBack(c.who.ID, lateTakes)
 	}
 	if !ok {
 		c.failWith(protocol.Refused, audit.Event{Action: audit.Admit, Outcome: audit.Refused, Reason: "admission-error", Error: err.Error()},
@@ -150,27 +150,20 @@ func (c *call) admit() bool {
 
 // lateTakes is when it is looked again whether a take has arrived that a store did not answer.
 // Stores give up much sooner.
-var lateTakes = []time.Duration{0, 2 * time.Second, 20 * time.Second}
+var lateTakes = []time.Duration{2 * time.Second, 20 * time.Second}
 
 // takeBack gives back what a store may have taken for a call though it has not said so, because
 // it failed or the client left: with an ID that stands (see [sluice.Store]), and nobody else
-// knows of it.
-func (b *Broker) takeBack(id string) {
-	for _, wait := range lateTakes {
-		select {
-		case <-time.After(wait):
-		case <-b.ctx.Done(): // the last time to look
-		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(b.ctx), defaultConnect)
-		adm, err := b.ctl.Resume(ctx, id)
-		cancel()
-		if err == nil {
-			adm.Release()
-			return
-		}
-		if b.ctx.Err() != nil {
-			return
-		}
+// knows of it. It looks now, and again after each of some times.
+func (b *Broker) takeBack(id string, again []time.Duration) {
+	ctx, cancel := context.WithTimeout(b.ctx, defaultConnect)
+	defer cancel()
+	adm, err := b.ctl.Resume(ctx, id)
+	switch {
+	case err == nil:
+		adm.Release()
+	case len(again) > 0 && b.ctx.Err() == nil:
+		time.AfterFunc(again[0], func() { b.takeBack(id, again[1:]) })
 	}
 }
 
