@@ -67,7 +67,11 @@ func (n *node) canonStruct(t reflect.Type, at string, report func(Problem)) {
 
 func unknown(f field, at string, d *description) Problem {
 	p := Problem{Pos: f.pos, Code: CodeUnknown, Key: join(at, f.name)}
-	if best := nearest(f.name, d.suggestions()); best != "" {
+	names := d.suggestions()
+	if at == "" {
+		names = append(names, movedNames()...)
+	}
+	if best := nearest(f.name, names); best != "" {
 		p.Message = fmt.Sprintf("unknown key; did you mean %q?", best)
 		return p
 	}

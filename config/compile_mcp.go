@@ -23,8 +23,15 @@ func (k *compiler) mcp() {
 		return
 	}
 	k.mcpErrors(&m.Limits.Errors)
+	ids := map[string]*string{}
 	for i := range m.Limits.Rules {
-		k.mcpRule(&m.Limits.Rules[i])
+		r := &m.Limits.Rules[i]
+		if first, twice := ids[r.ID]; twice { // a refusal by one of them would not say which
+			k.problem(&r.ID, CodeDuplicate, "two rules have this id; the other is at %s; give one of them another id", k.c.places[first].pos)
+			continue
+		}
+		ids[r.ID] = &r.ID
+		k.mcpRule(r)
 	}
 }
 

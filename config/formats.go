@@ -41,7 +41,7 @@ var formats = map[string]func(string) (Code, error){
 	"selector":      checkSelector,
 	"site":          word(CodeValue, `^https?://[A-Za-z0-9.\[\]:-]+$`, `an address without a path, such as "https://mcp.example.com"`),
 	"slot":          checkSlot,
-	"subject":       word(CodeValue, `^(user|group|client|service):[^\x00-\x1f\x7f]+$|^anonymous$`, "a subject; write user:, group:, client: or service: and a name"),
+	"subject":       word(CodeValue, `^(user|group|client|service):[^*\x00-\x1f\x7f]+$|^anonymous$`, "a subject; write user:, group:, client: or service: and a name, without *"),
 	"tool-prefix":   word(CodeValue, `^[A-Za-z0-9_.-]{0,64}$`, "a beginning of a tool's name: letters, digits and _.-"),
 	"sha256":        checkSHA256,
 	"unit":          word(CodeValue, `^[a-z][a-z0-9._-]{0,63}$`, "a unit: 1 to 64 of a-z, 0-9, dot, underscore and hyphen, a letter first"),

@@ -58,6 +58,16 @@ func rehomed(path []string) []string {
 	return path
 }
 
+// movedNames are the keys of the top level that have moved from there.
+func movedNames() (names []string) {
+	for _, m := range moves {
+		if !strings.Contains(m.from, ".") {
+			names = append(names, m.from)
+		}
+	}
+	return names
+}
+
 // spells reports whether name is a spelling of key.
 func spells(name, key string) bool { return slices.Contains(spellings([]string{key}), name) }
 
