@@ -264,10 +264,7 @@ func (sl *slot) headers(m *jsonrpc.Message) map[string][]string {
 		return nil
 	}
 	raw, _ := m.Param("name")
-	var name string
-	if json.Unmarshal(raw, &name) != nil {
-		return nil
-	}
+	name, _ := jsonrpc.Text(raw)
 	t := sl.tools.Load().tool(name)
 	if t == nil {
 		return nil

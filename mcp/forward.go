@@ -207,8 +207,8 @@ func (c *call) modern() bool { return protocol.EraOf(c.version) == protocol.Mode
 // resultType is what kind of result m has, empty before the revision that has kinds.
 func resultType(m *jsonrpc.Message) string {
 	raw, ok := jsonrpc.Lookup(m.Result, "resultType")
-	var kind string
-	if ok && json.Unmarshal(raw, &kind) != nil {
+	kind, isText := jsonrpc.Text(raw)
+	if ok && !isText && string(raw) != "null" {
 		return "?"
 	}
 	return kind

@@ -279,8 +279,8 @@ func (c *call) self(s *Session) bool {
 		c.version = s.Version()
 		return true
 	}
-	var v string
-	if json.Unmarshal(version, &v) != nil || !protocol.Known(v) || protocol.EraOf(v) != protocol.Modern {
+	v, _ := jsonrpc.Text(version)
+	if !protocol.Known(v) || protocol.EraOf(v) != protocol.Modern {
 		c.version = protocol.V20260728
 		c.fail(protocol.UnsupportedVersion, audit.Invalid, "Unsupported protocol version",
 			unsupported{Supported: protocol.Versions(), Requested: v})

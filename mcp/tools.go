@@ -31,8 +31,8 @@ func (s *Session) callTool(c *call) {
 // toolName returns the tool that a call names, or answers the call.
 func toolName(c *call) (string, bool) {
 	raw, _ := c.request.Param("name")
-	var name string
-	if json.Unmarshal(raw, &name) != nil || name == "" {
+	name, _ := jsonrpc.Text(raw)
+	if name == "" {
 		c.failCode(codeInvalidParams, okStatus, "tools/call needs the tool's name")
 		return "", false
 	}
