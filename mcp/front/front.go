@@ -100,8 +100,10 @@ type Bounds struct {
 	// KeptFor is how long an event is kept; zero is five minutes.
 	KeptFor time.Duration
 	// Backlog is how many bytes may wait for a client that reads slowly before its
-	// connection is given up; zero is 8 MiB. Of progress and logs half as many may.
-	Backlog int
+	// connection is given up; zero is 8 MiB. Of progress and logs half as many may. While more
+	// than BacklogInAll wait for all clients together, 256 MiB if zero, it is one in 32 of that,
+	// and one message.
+	Backlog, BacklogInAll int
 	// BodyTimeout is how long a request's body may take, also of one that is refused; zero is
 	// 30 seconds.
 	BodyTimeout time.Duration
@@ -136,6 +138,7 @@ func (b Bounds) withDefaults() Bounds {
 	orInt(&b.Kept, 1<<20)
 	orInt(&b.KeptInAll, 64<<20)
 	orInt(&b.Backlog, 8<<20)
+	orInt(&b.BacklogInAll, 256<<20)
 	orTime(&b.SessionIdle, 30*time.Minute)
 	orTime(&b.SessionAge, 24*time.Hour)
 	orTime(&b.KeptFor, 5*time.Minute)

@@ -44,7 +44,7 @@ func (s *session) newStream() *stream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last++
-	st := &stream{id: s.last, kept: &s.kept, most: s.of.bounds.Backlog}
+	st := &stream{id: s.last, kept: &s.kept, most: s.of.bounds.Backlog, all: &s.of.waits}
 	s.streams[st.id] = st
 	return st
 }
@@ -68,7 +68,7 @@ func (s *session) resume(id int64) (*stream, bool) {
 	if st != nil {
 		return st, true
 	}
-	return &stream{id: id, kept: &s.kept, most: s.of.bounds.Backlog, resumable: true, ended: true}, s.kept.has(id)
+	return &stream{id: id, kept: &s.kept, most: s.of.bounds.Backlog, all: &s.of.waits, resumable: true, ended: true}, s.kept.has(id)
 }
 
 // use counts something that keeps the session from becoming idle, until rest. It reports

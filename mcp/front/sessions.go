@@ -18,6 +18,7 @@ type sessions struct {
 	bounds *Bounds
 	kept   atomic.Int64  // bytes of events that all keep
 	starts *rate.Limiter // of all callers
+	waits  waiting       // for all clients, those without a session included
 
 	mu      sync.Mutex
 	byID    map[string]*session
@@ -39,6 +40,7 @@ const startsOfAll = 16
 func newSessions(b *Bounds) *sessions {
 	s := &sessions{bounds: b, byID: map[string]*session{}, payers: map[string]*payer{}}
 	s.starts = perMinute(startsOfAll * b.StartsPerMinute)
+	s.waits.most = int64(b.BacklogInAll)
 	return s
 }
 
@@ -71,7 +73,7 @@ func (t *sessions) newSession(transport, slot string, who *policy.Caller) *sessi
 	s := &session{of: t, id: rand.Text(), transport: transport, slot: slot, owner: who.Identity(), payer: payerOf(who),
 		born: now, used: now, streams: map[int64]*stream{}, end: make(chan struct{}), busy: 1}
 	s.kept = kept{most: t.bounds.Kept, all: &t.kept, limit: int64(t.bounds.KeptInAll)}
-	s.push = &stream{most: t.bounds.Backlog}
+	s.push = &stream{most: t.bounds.Backlog, all: &t.waits}
 	if transport == "http" {
 		s.push.kept = &s.kept
 	}

@@ -320,3 +320,39 @@ func TestFlights(t *testing.T) {
 	<-drained
 	<-f.drained() // and again
 }
+
+// TestBacklogOfAll has more wait for all connections together than may.
+func TestBacklogOfAll(t *testing.T) {
+	all := &waiting{most: 100}
+	open := func() (*stream, *outlet) {
+		s := &stream{most: 64, all: all}
+		return s, s.open()
+	}
+	hog, writer := open()
+	hog.append(make([]byte, 60))
+	writer.take() // it writes for long, to a client that does not read
+	hog.append(make([]byte, 60))
+	good, reader := open()
+	if !good.append(make([]byte, 30)) {
+		t.Error("a client that has read everything does not get the next message")
+	}
+	if got := reader.take(); len(got.events) != 1 {
+		t.Error("got", got)
+	}
+	if !good.append(make([]byte, 1)) || !good.append(make([]byte, 1)) || good.append(make([]byte, 1)) {
+		t.Error("the share of a crowd is not two bytes")
+	}
+	reader.close()
+	writer.close()
+	if n := all.Load(); n != 0 {
+		t.Errorf("%d bytes are left", n)
+	}
+	if good, reader = open(); !good.append(make([]byte, 1)) || !good.append(make([]byte, 60)) {
+		t.Error("it stays crowded")
+	}
+	good.end(nil, 200)
+	reader.close()
+	if n := all.Load(); n != 0 {
+		t.Errorf("%d bytes are left in the end", n)
+	}
+}

@@ -2,6 +2,7 @@ package front
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluicegate/sluice/mcp/jsonrpc"
@@ -23,6 +24,7 @@ type stream struct {
 	id   int64
 	kept *kept // nil: events have no ids
 	most int   // bytes that may wait for the connection
+	all  *waiting
 
 	mu        sync.Mutex
 	queue     []event
@@ -75,7 +77,9 @@ func (s *stream) appendLocked(frame []byte) bool {
 		return s.resumable
 	}
 	s.queue = append(s.queue, e)
-	if s.bytes += len(frame); s.bytes > s.most {
+	s.bytes += len(frame)
+	s.all.add(len(frame))
+	if s.bytes > s.most || len(s.queue) > 1 && s.bytes > s.most/crowdedShare && s.all.tooMany() {
 		s.detachLocked() // the client reads too slowly, or not at all
 		return s.resumable
 	}
@@ -111,7 +115,26 @@ func (s *stream) reachable(grace time.Duration) bool {
 type outlet struct {
 	s     *stream
 	ready chan struct{} // has room for one; told whenever there is something to take
+	bytes int           // that the connection has taken and is writing; on s.mu
 }
+
+// crowdedShare is by what a stream's bound is divided while all streams together have too much
+// waiting.
+const crowdedShare = 32
+
+// waiting are the bytes that wait for all clients together. Nil counts nothing.
+type waiting struct {
+	atomic.Int64
+	most int64
+}
+
+func (w *waiting) add(n int) {
+	if w != nil {
+		w.Add(int64(n))
+	}
+}
+
+func (w *waiting) tooMany() bool { return w != nil && w.Load() > w.most }
 
 // open makes the caller the stream's connection, in place of another. It gets what no
 // connection has taken yet.
@@ -129,6 +152,7 @@ func (s *stream) openAfter(n int64) *outlet {
 	s.outlet = &outlet{s: s, ready: make(chan struct{}, 1)}
 	if s.resumable {
 		s.queue, s.bytes = s.kept.after(s.id, n)
+		s.all.add(s.bytes)
 	}
 	if len(s.queue) > 0 || s.ended {
 		s.outlet.wake()
@@ -140,6 +164,7 @@ func (s *stream) openAfter(n int64) *outlet {
 func (s *stream) detachLocked() {
 	if s.outlet != nil {
 		s.outlet.wake()
+		s.all.add(-s.bytes)
 		s.outlet, s.queue, s.bytes, s.left = nil, nil, 0, time.Now()
 	}
 }
@@ -156,6 +181,8 @@ func (o *outlet) wake() {
 func (o *outlet) close() {
 	o.s.mu.Lock()
 	defer o.s.mu.Unlock()
+	o.s.all.add(-o.bytes)
+	o.bytes = 0
 	if o.s.outlet == o {
 		o.s.detachLocked()
 	}
@@ -203,6 +230,8 @@ func (o *outlet) take() taking {
 // alone returns the end of a stream if it is all that there is in it.
 func (o *outlet) alone() (taking, bool) {
 	s := o.s
+	s.all.add(-o.bytes)
+	o.bytes = s.bytes
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.ended || len(s.queue) > 1 || s.outlet != o {

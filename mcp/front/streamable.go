@@ -95,7 +95,7 @@ func (v *visit) modern(m *jsonrpc.Message, version string) *fault {
 	if f := mirrored(m, v.r.Header, version); f != nil {
 		return f
 	}
-	x := &exchange{sender: v.sender(), out: &stream{most: v.f.o.Bounds.Backlog}}
+	x := &exchange{sender: v.sender(), out: &stream{most: v.f.o.Bounds.Backlog, all: &v.f.sessions.waits}}
 	x.params = parameters(v.r.Header)
 	return v.converse(&talk{core: core, x: x}, m)
 }
