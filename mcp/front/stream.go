@@ -223,6 +223,8 @@ func (o *outlet) take() taking {
 		return taking{lost: true}
 	}
 	t := taking{events: s.queue, ended: s.ended, status: s.status}
+	s.all.add(-o.bytes)
+	o.bytes = s.bytes
 	s.queue, s.bytes, s.given = nil, 0, s.last
 	return t
 }
@@ -230,8 +232,6 @@ func (o *outlet) take() taking {
 // alone returns the end of a stream if it is all that there is in it.
 func (o *outlet) alone() (taking, bool) {
 	s := o.s
-	s.all.add(-o.bytes)
-	o.bytes = s.bytes
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.ended || len(s.queue) > 1 || s.outlet != o {
