@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -69,6 +70,19 @@ func (d dead) Dial(ctx context.Context, in link.Inbox) (link.Link, error) {
 }
 
 func (dead) String() string { return "dead" }
+
+// A gate is a provider that cannot be reached while it is shut.
+type gate struct {
+	*loopback.Dialer
+	shut *atomic.Bool
+}
+
+func (g gate) Dial(ctx context.Context, in link.Inbox) (link.Link, error) {
+	if g.shut.Load() {
+		return never(ctx, in)
+	}
+	return g.Dialer.Dial(ctx, in)
+}
 
 // TestNamesInAll is how tools are called in the union of all providers.
 func TestNamesInAll(t *testing.T) {
@@ -281,6 +295,28 @@ func TestListChanged(t *testing.T) {
 		time.Sleep(time.Second)
 		if n := c.heard(listChanged); n != 1 || !slices.Contains(c.tools(), "m-one") {
 			t.Errorf("told %d times that it is back: %v", n, c.tools())
+		}
+	})
+	bubble(t, "M-082 M-085 one that cannot be reached for a while is told of, and that it is back", nil, nil, func(t *testing.T, r *rig, _ *client) {
+		p := mcptest.New(mcptest.Options{Tools: named("one", "die")})
+		t.Cleanup(p.Close)
+		var shut atomic.Bool
+		r.addSlot(mcp.Slot{Name: "m", RequestTimeout: time.Minute, Dialer: gate{inProcess(p), &shut}})
+		c := r.client(mcp.AllSlot, "2025-06-18", nil)
+		c.tools()
+		time.Sleep(time.Second)
+		c.heard(listChanged)
+		shut.Store(true)
+		r.reload(remarked(r.options, "m"))
+		for _, step := range []struct {
+			shut bool
+			told int
+		}{{true, 1}, {true, 0}, {false, 1}, {false, 0}} {
+			shut.Store(step.shut)
+			time.Sleep(time.Minute)
+			if n := c.heard(listChanged); n != step.told || slices.Contains(c.tools(), "m-one") == step.shut {
+				t.Errorf("shut %v: told %d times, want %d: %v", step.shut, n, step.told, c.tools())
+			}
 		}
 	})
 	bubble(t, "2.10 a modern client hears only what it listens to", nil, nil, func(t *testing.T, r *rig, _ *client) {
