@@ -54,6 +54,7 @@ func withPolicy(t *testing.T) func(*mcp.Options) {
 		Denies: []policy.Deny{{Subject: "user:alice", Capabilities: []string{"scada.control"}, Resource: "/site/secret/**"}},
 		Providers: []policy.Provider{
 			{ID: "scada", Secret: policy.Secret("a secret for a test"), AllowedResources: []string{"/site/**"}},
+			{ID: "rival", Secret: policy.Secret("a third secret for a test"), AllowedResources: []string{"/site/**"}},
 			{ID: "plc", Secret: policy.Secret("another secret for a test"), AllowedResources: []string{"/site/plc/**"}},
 		},
 		SlotResources: map[string]string{"second": "/site/second", "plc": "/site/plc"},
@@ -303,6 +304,12 @@ func TestBudgetPolicy(t *testing.T) {
 		w := newWorks(t, only(budget("ops", "op", 5, limit.Hour), sluice.Subject, "user:bob"))
 		w.dialled.refused(reserve, w.job().wants(1), -32029, "no-budget-policy")
 	})
+	t.Run("C-64 the rule that does only looks on", func(t *testing.T) {
+		rule := budget("ops", "op", 5, limit.Hour)
+		rule.Shadow = true
+		w := newWorks(t, rule)
+		w.dialled.refused(reserve, w.job().wants(1), -32029, "no-budget-policy")
+	})
 	t.Run("C-64 there are no limits at all", func(t *testing.T) {
 		w := newWorks(t)
 		w.dialled.refused(reserve, w.job().wants(1), -32029, "no-budget-policy")
@@ -454,9 +461,11 @@ func TestSettle(t *testing.T) {
 	t.Run("C-74 a reservation that nobody has made", func(t *testing.T) {
 		w.dialled.refused(settle, grant{ReservationID: "rsv_0"}.used("1", "success"), -32029, "unknown-reservation")
 	})
-	t.Run("C-74 another slot of the same provider", func(t *testing.T) {
+	t.Run("C-74 C-61 another slot of the same provider", func(t *testing.T) {
 		second := w.dialIn("second", w.options.Policy.Principal("scada"))
 		second.refused(settle, g.used("5", "success"), -32029, "unknown-reservation")
+		second.declare(worksDeclaration)
+		second.refused(reserve, j.wants(1).with("idempotencyKey", `"second"`), -32602, "")
 	})
 	t.Run("C-74 C-61 another provider, and its reference", func(t *testing.T) {
 		plc := w.dialIn("plc", w.options.Policy.Principal("plc"))
@@ -491,8 +500,15 @@ func TestSettleLate(t *testing.T) {
 		w.settles(a.used("1", "success")) // C-77 after the client's answer
 		time.Sleep(11 * time.Minute)
 		late.refused(-32000)
-		w.settles(b.used("1", "success")) // C-77 after deadline and expiry
+		w.dialled.refused(reserve, late.wants(1).with("idempotencyKey", `"late"`), -32602, "") // C-61 its client was answered
+		w.settles(b.used("1", "success"))                                                      // C-77 after deadline and expiry
 		if err := w.wire.Close(); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		rival := w.dialIn("site", w.options.Policy.Principal("rival"))
+		rival.refused(settle, c.used("1", "success"), -32029, "unknown-reservation") // C-74 another provider in the same slot
+		if err := rival.wire.Close(); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -503,6 +519,22 @@ func TestSettleLate(t *testing.T) {
 		j := again.begin(w.alice, "again")
 		again.refused(reserve, j.wants(8), -32029, "limit-exceeded") // C-78
 		again.reserves(j.wants(7))
+	})
+}
+
+// TestReferenceLife is a request without a deadline.
+func TestReferenceLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := worksOn(newRig(t, []sluice.Rule{budget("ops", "op", 10, limit.Hour)}, func(o *mcp.Options) {
+			withPolicy(t)(o)
+			o.Slots[len(o.Slots)-1].RequestTimeout = 0
+		}))
+		j := w.job()
+		time.Sleep(10 * time.Minute)
+		w.reserves(j.wants(1))
+		time.Sleep(time.Microsecond)
+		w.dialled.refused(reserve, j.wants(1).with("idempotencyKey", `"2"`), -32602, "") // 4.2.12 ten minutes, if nothing else ends it
+		j.end(t)
 	})
 }
 
@@ -539,6 +571,14 @@ func TestRefunds(t *testing.T) {
 		w.settles(w.reserves(j.wants(1)).used("4", "success"))
 		w.dialled.refused(reserve, j.wants(7).with("idempotencyKey", `"2"`), -32029, "limit-exceeded")
 		w.reserves(j.wants(6).with("idempotencyKey", `"3"`))
+	})
+	t.Run("C-75 a rule that gives back takes no more for that", func(t *testing.T) {
+		rule := budget("ops", "op", 10, limit.Hour)
+		rule.Settle = sluice.Refund
+		w := newWorks(t, rule)
+		j := w.job()
+		w.dialled.refused(settle, w.reserves(j.wants(1)).used("2", "success"), -32029, "invalid-usage")
+		w.reserves(j.wants(9).with("idempotencyKey", `"2"`))
 	})
 	t.Run("C-W10 not if another rule counts the unit too, and does not say so", func(t *testing.T) {
 		rule := budget("ops", "op", 10, limit.Hour)

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,10 +23,9 @@ type peer struct {
 	ws *websocket.Conn
 }
 
-// dialPeer connects a provider to a peer. Nothing is declared.
-func dialPeer(t *testing.T, o provider.Options) (*provider.Provider, *peer) {
+// listen waits for providers, and greets each.
+func listen(t *testing.T, greet func(*peer)) (url string) {
 	t.Helper()
-	peers := make(chan *peer, 10)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/under/provider/site" || r.Header.Get("X-Provider-Token") != secret || r.URL.RawQuery != "" {
 			t.Errorf("dialled %s with %v", r.URL, r.Header)
@@ -35,13 +35,23 @@ func dialPeer(t *testing.T, o provider.Options) (*provider.Provider, *peer) {
 			t.Error(err)
 			return
 		}
-		peers <- &peer{t, ws}
-		if err := ws.Write(r.Context(), websocket.MessageText, []byte(`{"jsonrpc":"2.0","id":"hello","method":"ping"}`)); err != nil {
-			t.Error(err)
-		}
+		greet(&peer{t, ws})
 	}))
 	t.Cleanup(s.Close)
-	o.URL, o.Slot, o.Secret, o.FirstPause = "http"+strings.TrimPrefix(s.URL, "http")+"/under/", "site", secret, time.Millisecond
+	return s.URL + "/under/"
+}
+
+// dialPeer connects a provider to a peer. Nothing is declared.
+func dialPeer(t *testing.T, o provider.Options) (*provider.Provider, *peer) {
+	t.Helper()
+	peers := make(chan *peer, 10)
+	o.URL = listen(t, func(b *peer) {
+		peers <- b
+		if err := b.ws.Write(t.Context(), websocket.MessageText, []byte(`{"jsonrpc":"2.0","id":"hello","method":"ping"}`)); err != nil {
+			t.Error(err)
+		}
+	})
+	o.Slot, o.Secret, o.FirstPause = "site", secret, time.Millisecond
 	p, err := provider.Dial(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -213,5 +223,65 @@ func TestRevisions(t *testing.T) {
 		if got := b.read(); !strings.Contains(got, want) || !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":7,`) {
 			t.Errorf("%s\ngot  %s\nwant %s", send, got, want)
 		}
+	}
+}
+
+// early is a handler that must not be asked before something has happened.
+type early struct {
+	t    *testing.T
+	done *atomic.Bool
+}
+
+func (h early) Handle(_ context.Context, m *jsonrpc.Message, _ func(*jsonrpc.Message) error) *jsonrpc.Message {
+	if !h.done.Load() {
+		h.t.Errorf("%s is handled before the declaration has been accepted", m.Method)
+	}
+	return jsonrpc.NewResult(m.ID, nil)
+}
+
+func TestNothingIsServedBeforeTheDeclaration(t *testing.T) {
+	var accepted atomic.Bool
+	peers := make(chan *peer, 1)
+	o := provider.Options{Slot: "site", Secret: secret, Handler: early{t, &accepted}, Declaration: &provider.Declaration{Version: "1"}}
+	o.URL = listen(t, func(b *peer) { peers <- b })
+	dialled := make(chan error, 1)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	go func() {
+		_, err := provider.Dial(ctx, o)
+		dialled <- err
+	}()
+	b := <-peers
+	if got := b.read(); !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":"sdk-1","method":"broker/authorization/declare","params":{"version":"1",`) {
+		t.Errorf("the first is %s", got)
+	}
+	b.send(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+	b.send(`{`) // answered by whoever reads, once the ping has been read
+	b.read()
+	accepted.Store(true)
+	b.send(`{"jsonrpc":"2.0","id":"sdk-1","result":{"accepted":true}}`)
+	if got := b.read(); got != `{"jsonrpc":"2.0","id":1,"result":{}}` {
+		t.Errorf("got %s", got)
+	}
+	if err := <-dialled; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNoProgressAfterTheAnswer(t *testing.T) {
+	var kept *provider.Request
+	h := worker(func(_ context.Context, q *provider.Request) (*provider.Result, error) {
+		kept = q
+		return provider.Text("done"), nil
+	})
+	_, b := dialPeer(t, provider.Options{Handler: h})
+	b.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"work","_meta":{"progressToken":7}}}`)
+	b.read()
+	if err := kept.Progress(1, 1, "late"); err != nil {
+		t.Error(err)
+	}
+	b.send(`{"jsonrpc":"2.0","id":2,"method":"ping"}`)
+	if got := b.read(); got != `{"jsonrpc":"2.0","id":2,"result":{}}` {
+		t.Errorf("got %s", got)
 	}
 }
