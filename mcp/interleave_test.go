@@ -8,9 +8,11 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/limit"
 	"github.com/sluicegate/sluice/mcp"
 	"github.com/sluicegate/sluice/mcp/audit"
 	"github.com/sluicegate/sluice/mcp/mcptest"
+	"github.com/sluicegate/sluice/store/memory"
 )
 
 // A play is what may happen to calls, in an order that a seed says.
@@ -57,6 +59,41 @@ func TestInterleavings(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestBounds is what a full ledger and an empty window say.
+func TestBounds(t *testing.T) {
+	bubble(t, "C-24 C-25 so many at one instant, whenever it is, and the next when the first leaves the window", []sluice.Rule{window("three", 3, limit.Minute)}, nil, func(t *testing.T, r *rig, c *client) {
+		time.Sleep(59_999 * time.Millisecond)
+		for range 3 {
+			c.call("echo", `{}`).passed()
+		}
+		got := c.call("echo", `{}`).refused(-32029)
+		if got.RetryAfterMs == nil || *got.RetryAfterMs != 60_000 {
+			t.Errorf("got %+v", got)
+		}
+		time.Sleep(59_999 * time.Millisecond)
+		c.call("echo", `{}`).refused(-32029)
+		time.Sleep(time.Millisecond)
+		c.call("echo", `{}`).passed()
+	})
+	t.Run("C-31 a ledger that remembers no more refuses, until there is room", func(t *testing.T) {
+		store := memory.New(memory.Options{MaxGrants: 1})
+		t.Cleanup(func() { store.Close() })
+		r := newRigOn(t, store, nil, []sluice.Rule{slots("many", 100, sluice.Hold)}, nil)
+		c := r.client("p", "2025-06-18", nil)
+		x := c.call("hold", `{"key":"a"}`)
+		work := r.key("a")
+		if got := c.call("echo", `{}`).refused(-32029); got.Reason != "ledger-full" || got.RetryAfterMs != nil {
+			t.Errorf("got %+v", got)
+		}
+		_ = work.Text("x")
+		x.passed()
+		c.call("echo", `{}`).passed()
+		if n := r.provider.Count("echo"); n != 1 {
+			t.Errorf("%d calls have run", n)
+		}
+	})
 }
 
 // step does one thing.
