@@ -274,7 +274,7 @@ func (h *Handler) listen(w http.ResponseWriter, r *http.Request) {
 func (h *Handler) subscribe(f *Frame, out *stream, r *http.Request) {
 	var q struct{ Notifications json.RawMessage }
 	_ = json.Unmarshal(f.Params, &q) // none are asked for then
-	sub := &subscription{stream: out, id: f.ID}
+	sub := &subscription{out, f.ID}
 	l := h.p.newLine(sub)
 	defer l.ended()
 	if l.Notify("notifications/subscriptions/acknowledged", state{"notifications": q.Notifications}) == nil {
@@ -284,7 +284,7 @@ func (h *Handler) subscribe(f *Frame, out *stream, r *http.Request) {
 
 // A subscription says in every message which request it belongs to.
 type subscription struct {
-	*stream
+	sender
 	id json.RawMessage
 }
 
@@ -299,5 +299,5 @@ func (s *subscription) Send(frames ...[]byte) error {
 		params["_meta"] = fmt.Appendf(nil, `{"io.modelcontextprotocol/subscriptionId":%s}`, bytes.TrimSpace(s.id))
 		frames[i] = message{Method: f.Method, Params: params}.frame()
 	}
-	return s.stream.Send(frames...)
+	return s.sender.Send(frames...)
 }

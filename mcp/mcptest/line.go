@@ -26,6 +26,7 @@ type Line struct {
 	calls   map[string]*Call
 	answers map[string]chan *Frame
 	n       int
+	hears   json.RawMessage // the request by which the peer wants to hear of changes
 }
 
 func (p *Provider) newLine(out sender) *Line {
@@ -67,7 +68,23 @@ func (l *Line) Send(frames ...[]byte) error { return l.out.Send(frames...) }
 
 // Notify sends a notification. Nil params are left out.
 func (l *Line) Notify(method string, params any) error {
-	return l.out.Send(message{Method: method, Params: params}.frame())
+	out := l.out
+	l.mu.Lock()
+	if l.hears != nil && strings.HasSuffix(method, "/list_changed") {
+		out = &subscription{out, l.hears}
+	}
+	l.mu.Unlock()
+	return out.Send(message{Method: method, Params: params}.frame())
+}
+
+// listen tells the peer of changes from now on: the request has no answer while it does.
+func (l *Line) listen(f *Frame) {
+	var q struct{ Notifications json.RawMessage }
+	_ = json.Unmarshal(f.Params, &q) // none are asked for then
+	l.mu.Lock()
+	l.hears = f.ID
+	l.mu.Unlock()
+	_ = (&subscription{l.out, f.ID}).Send(message{Method: "notifications/subscriptions/acknowledged", Params: state{"notifications": q.Notifications}}.frame())
 }
 
 // Request asks the peer and waits for its answer. A refusal is an *Error.
@@ -135,6 +152,8 @@ func (l *Line) take(raw []byte, h http.Header, out sender) *Call {
 		go l.tasks(f, out)
 	case strings.HasPrefix(f.Method, "tasks/"):
 		l.tasks(f, out)
+	case f.Method == "subscriptions/listen" && slices.Contains(l.p.o.Versions, modern):
+		l.listen(f)
 	default:
 		l.describe(f, out)
 	}
@@ -144,6 +163,9 @@ func (l *Line) take(raw []byte, h http.Header, out sender) *Call {
 func (l *Line) cancel(id string) {
 	l.mu.Lock()
 	c := l.calls[id]
+	if string(l.hears) == id {
+		l.hears = nil
+	}
 	l.mu.Unlock()
 	if c != nil {
 		c.cancel()

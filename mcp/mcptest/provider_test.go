@@ -233,6 +233,15 @@ func asks(t *testing.T, s side) {
 	if f := s.next(t); !strings.Contains(string(f.Result), `"extra"`) || strings.Contains(string(f.Result), `"fail"`) {
 		t.Errorf("%s", f.Raw)
 	}
+	s.send(t, `{"jsonrpc":"2.0","id":30,"method":"subscriptions/listen","params":{"_meta":`+mcptest.Meta+`,"notifications":{"toolsListChanged":true}}}`)
+	const of = `"io.modelcontextprotocol/subscriptionId":30`
+	if f := s.next(t); f.Method != "notifications/subscriptions/acknowledged" || !strings.Contains(string(f.Params), of) {
+		t.Errorf("%s", f.Raw)
+	}
+	if f := s.call(t, "31", "change", `{"add":["more"]}`); f.Method != "notifications/tools/list_changed" || !strings.Contains(string(f.Params), of) {
+		t.Errorf("%s", f.Raw)
+	}
+	s.next(t)
 	if f := s.call(t, "23", "task", `{"key":"job"}`); !strings.Contains(string(f.Result), `"status":"working"`) {
 		t.Errorf("%s", f.Raw)
 	}
