@@ -79,7 +79,7 @@ func newExplain(s streams) *cobra.Command {
 		Short: "Say what would happen to a request, and why",
 		Long: `Takes one request through the gate and says what each step makes of it: whose address
 it is, who calls, which rules are about it and which are not, what they would take, and
-what the answer would say. Nothing is taken.
+what the answer would say. Nothing is taken. --llm and --mcp ask the other surfaces.
 
 With --config, or without anything, the request meets full limits. With --addr a running
 sluice is asked, and it meets the limits as they are.`,

@@ -8,6 +8,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -40,10 +41,14 @@ func main() {
 
 // serve serves until ctx ends, through broken connections.
 func serve(ctx context.Context, url string) error {
+	secret := os.Getenv("DISCOVERY_SECRET")
+	if secret == "" {
+		return errors.New("DISCOVERY_SECRET is not set; give it the value that the broker has")
+	}
 	p, err := provider.Dial(ctx, provider.Options{
 		URL:    url,
 		Slot:   slot,
-		Secret: os.Getenv("DISCOVERY_SECRET"),
+		Secret: secret,
 		Declaration: &provider.Declaration{
 			Version:      "1",
 			Domain:       "network",
