@@ -2,6 +2,7 @@ package front_test
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"runtime"
 	"strings"
@@ -61,6 +62,47 @@ func TestClose(t *testing.T) {
 	}
 	if err := r.front.Close(within(t)); err != nil {
 		t.Error("a second time:", err)
+	}
+}
+
+// TestCloseTellsAll stops a front while a client is still reading what came before the last
+// answer.
+func TestCloseTellsAll(t *testing.T) {
+	for range 20 {
+		r := newRig(t)
+		socket := r.dial()
+		socket.SetReadLimit(-1)
+		stream, _ := r.sse()
+		for _, m := range [][]byte{mcptest.CallTool("6", "hold", `{"key":"a"}`), mcptest.CallTool("7", "hold", `{"key":"b"}`)} {
+			if err := socket.Write(within(t), websocket.MessageText, m); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_ = r.held("a").Text(strings.Repeat("x", 3_000_000))
+		held := r.held("b")
+		_, first, err := socket.Reader(within(t))
+		if err == nil {
+			_, err = io.ReadFull(first, make([]byte, 10))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		closed := make(chan error, 1)
+		go func() { closed <- r.front.Close(within(t)) }()
+		_ = held.Text("the last")
+		if f, err := stream.Next(); err == nil { // it ends when the front waits for no answer any more
+			t.Error(string(f.Raw))
+		}
+		if n, err := io.Copy(io.Discard, first); err != nil || n < 3_000_000 {
+			t.Fatalf("the first answer: %d bytes, %v", n, err)
+		}
+		if _, data, err := socket.Read(within(t)); err != nil || !strings.Contains(string(data), "the last") {
+			t.Fatalf("M-017 the last answer got lost: %s, %v", data, err)
+		}
+		if _, _, err := socket.Read(within(t)); websocket.CloseStatus(err) != websocket.StatusGoingAway {
+			t.Error(err)
+		}
+		<-closed
 	}
 }
 

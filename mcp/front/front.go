@@ -208,6 +208,16 @@ func (f *Front) Close(ctx context.Context) error {
 	}
 }
 
+// stopped reports whether streams must end.
+func (f *Front) stopped() bool {
+	select {
+	case <-f.stop:
+		return true
+	default:
+		return false
+	}
+}
+
 // A visit is one HTTP request on its way through the front.
 type visit struct {
 	f     *Front

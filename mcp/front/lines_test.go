@@ -293,3 +293,19 @@ func TestSlowReader(t *testing.T) {
 		return err == nil
 	})
 }
+
+// TestLargeAnswer is an answer of more bytes than may wait for a slow client.
+func TestLargeAnswer(t *testing.T) {
+	r := newRig(t, func(s *setting) { s.front.Bounds.Backlog = 1000 })
+	if f, _ := answered(t, r.ask("/p/mcp", call("1", "big", `{"bytes":100000}`, r.session("2025-11-25")))); len(f.Result) < 100_000 {
+		t.Error("over HTTP:", string(f.Raw))
+	}
+	if f, _ := answered(t, r.ask("/p/mcp", modern("1", "big", `{"bytes":100000}`))); len(f.Result) < 100_000 {
+		t.Error("in the modern era:", string(f.Raw))
+	}
+	socket := r.dial()
+	socket.SetReadLimit(-1)
+	if f := say(t, socket, string(mcptest.CallTool("1", "big", `{"bytes":100000}`))); len(f.Result) < 100_000 {
+		t.Error("over WebSocket:", string(f.Raw))
+	}
+}

@@ -76,10 +76,15 @@ func (s *stream) appendLocked(frame []byte) bool {
 	if s.outlet == nil {
 		return s.resumable
 	}
+	// That a frame is larger than what may wait is no fault of the client's.
+	most := s.most
+	if len(frame) > most {
+		most += len(frame)
+	}
 	s.queue = append(s.queue, e)
 	s.bytes += len(frame)
 	s.all.add(len(frame))
-	if s.bytes > s.most || len(s.queue) > 1 && s.bytes > s.most/crowdedShare && s.all.tooMany() {
+	if s.bytes > most || len(s.queue) > 1 && s.bytes > s.most/crowdedShare && s.all.tooMany() {
 		s.detachLocked() // the client reads too slowly, or not at all
 		return s.resumable
 	}
@@ -204,6 +209,13 @@ func (o *outlet) begin() (before int64, waits bool) {
 		return s.queue[0].n - 1, true
 	}
 	return s.last, false
+}
+
+// waits reports whether there is anything to take.
+func (o *outlet) waits() bool {
+	o.s.mu.Lock()
+	defer o.s.mu.Unlock()
+	return o.s.outlet == o && len(o.s.queue) > 0
 }
 
 // A taking is what a connection finds in its stream.

@@ -49,11 +49,13 @@ func (v *visit) answer(o *outlet, t *talk) (ended bool, f *fault) {
 	case <-patience.C:
 	case <-v.r.Context().Done():
 		return false, nil
-	case <-v.f.stop:
-		return false, busy("the broker is stopping")
+	case <-v.f.stop: // the answer may have come by now
 	}
 	if end, ok := o.alone(); ok {
 		return true, v.whole(end, t)
+	}
+	if v.f.stopped() && !o.waits() {
+		return false, busy("the broker is stopping")
 	}
 	if t.starts {
 		v.w.Header().Set(protocol.HeaderSession, t.session.id)
@@ -122,16 +124,16 @@ func (v *visit) stream(o *outlet, first []byte, gone <-chan struct{}) (ended boo
 	every := v.f.o.Bounds.KeepAlive
 	beat := time.NewTimer(every)
 	defer beat.Stop()
-	for {
+	for last := false; ; {
 		t := o.take()
 		if t.lost || len(t.events) > 0 && v.writeEvents(o.s, t.events) != nil {
 			return false
 		}
-		if t.ended {
-			return true
+		if t.ended || last {
+			return t.ended
 		}
 		beat.Reset(every)
-		select {
+		select { // what has come by the end is still written
 		case <-o.ready:
 		case <-beat.C:
 			if v.write([]byte(comment)) != nil {
@@ -140,9 +142,9 @@ func (v *visit) stream(o *outlet, first []byte, gone <-chan struct{}) (ended boo
 		case <-v.r.Context().Done():
 			return false
 		case <-gone:
-			return false
+			last = true
 		case <-v.f.stop:
-			return false
+			last = true
 		}
 	}
 }

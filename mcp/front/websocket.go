@@ -147,7 +147,7 @@ func (w *webSocket) next(ctx context.Context) bool {
 // write writes what comes out of the outlet, and ends the connection when the session ends or
 // the client reads too slowly.
 func (w *webSocket) write(ctx context.Context, o *outlet) {
-	for {
+	for end := ""; ; {
 		t := o.take()
 		if t.lost {
 			_ = w.c.CloseNow() // the client reads too slowly for a close frame, too
@@ -159,16 +159,18 @@ func (w *webSocket) write(ctx context.Context, o *outlet) {
 				return
 			}
 		}
-		select {
+		if end != "" {
+			_ = w.c.Close(websocket.StatusGoingAway, end)
+			return
+		}
+		select { // what has come by the end is still written
 		case <-o.ready:
 		case <-ctx.Done():
 			return
 		case <-w.s.end:
-			_ = w.c.Close(websocket.StatusGoingAway, "the session has ended")
-			return
+			end = "the session has ended"
 		case <-w.f.stop:
-			_ = w.c.Close(websocket.StatusGoingAway, "the broker is stopping")
-			return
+			end = "the broker is stopping"
 		}
 	}
 }
