@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -23,7 +24,7 @@ type plant struct {
 }
 
 // startPlant starts a broker and a provider with one of the two WebSockets.
-func startPlant(t *testing.T, socket string) *plant {
+func startPlant(t *testing.T, socket string, more ...string) *plant {
 	t.Helper()
 	node := node(t)
 	command, err := sluice()
@@ -32,7 +33,7 @@ func startPlant(t *testing.T, socket string) *plant {
 	}
 	p := &plant{broker: &broker{command: command, address: free(t)}, dir: t.TempDir()}
 	p.restart(t)
-	p.said = p.provider(t, node, socket, "plant", plantSecret)
+	p.said = p.provider(t, node, socket, "plant", plantSecret, more...)
 	p.says(t, "connected")
 	return p
 }
@@ -68,9 +69,9 @@ limits:
 }
 
 // provider starts the program, and returns what it says.
-func (p *plant) provider(t *testing.T, node, socket, slot, secret string) *bufio.Scanner {
+func (p *plant) provider(t *testing.T, node, socket, slot, secret string, more ...string) *bufio.Scanner {
 	t.Helper()
-	cmd := exec.Command(node, nodeFile("mcp-provider.mjs"), socket, "ws://"+p.address, slot)
+	cmd := exec.Command(node, append([]string{nodeFile("mcp-provider.mjs"), socket, "ws://" + p.address, slot}, more...)...)
 	cmd.Env = append(os.Environ(), "PLANT_SECRET="+secret)
 	return p.listen(t, cmd)
 }
@@ -221,6 +222,49 @@ func TestTypeScriptProviderIsNotLetIn(t *testing.T) {
 					t.Errorf("it says %s", said.Text())
 				}
 			})
+		}
+	}
+}
+
+// TestTypeScriptProviderOfASilentBroker stops the broker's process without ending it.
+func TestTypeScriptProviderOfASilentBroker(t *testing.T) {
+	for _, socket := range []string{"native", "ws"} {
+		t.Run(socket, func(t *testing.T) {
+			p := startPlant(t, socket, "200")
+			if err := p.serve.Process.Signal(syscall.SIGSTOP); err != nil {
+				t.Fatal(err)
+			}
+			p.says(t, "LostError: the connection was closed")
+			if err := p.serve.Process.Signal(syscall.SIGCONT); err != nil {
+				t.Fatal(err)
+			}
+			if got := p.plays(t, "echo"); !strings.Contains(got, `"ref":"cr_`) {
+				t.Errorf("got %s", got)
+			}
+		})
+	}
+}
+
+func TestTypeScriptCallerReference(t *testing.T) {
+	index, err := filepath.Abs("../../sdk/typescript/index.mjs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for meta, want := range map[string]string{
+		`{"io.cyanmycelium/caller":{"ref":"cr_1","correlationId":"c","traceId":"t"},"x":1}`: `{"ref":"cr_1","correlationId":"c","traceId":"t"}`,
+		`{"io.cyanmycelium/caller":{"ref":"cr_1","correlationId":"c"}}`:                     `{"ref":"cr_1","correlationId":"c"}`,
+		`{"io.cyanmycelium/caller":{"ref":"cr_1"}}`:                                         "undefined",
+		`{"io.cyanmycelium/caller":{"ref":7,"correlationId":"c"}}`:                          "undefined",
+		`{"io.cyanmycelium/caller":{"Ref":"cr_1","correlationId":"c"}}`:                     "undefined",
+		`{"io.cyanmycelium/caller":"cr_1"}`:                                                 "undefined",
+		`{"io.cyanmycelium/caller":null}`:                                                   "undefined",
+		`{"caller":{"ref":"cr_1","correlationId":"c"}}`:                                     "undefined",
+		"null": "undefined", "undefined": "undefined",
+	} {
+		script := fmt.Sprintf("import { callerReferenceOf } from %q; console.log(JSON.stringify(callerReferenceOf(%s)));", index, meta)
+		out, err := exec.Command(node(t), "--input-type=module", "-e", script).CombinedOutput()
+		if got := strings.TrimSpace(string(out)); err != nil || got != want {
+			t.Errorf("C-83 %s: %s, %v; want %s", meta, got, err, want)
 		}
 	}
 }

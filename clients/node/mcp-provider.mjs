@@ -1,19 +1,20 @@
 // A provider on the TypeScript SDK of the protocol and the one of sdk/typescript:
-//   mcp-provider.mjs native|ws URL SLOT          with its secret in PLANT_SECRET
+//   mcp-provider.mjs native|ws URL SLOT [PULSE]   with its secret in PLANT_SECRET
 // Its tool does what the test says, and returns what came of it as JSON.
 import { Server } from '@modelcontextprotocol/sdk/server/index.js';
 import { CallToolRequestSchema, ListToolsRequestSchema } from '@modelcontextprotocol/sdk/types.js';
 import WebSocket from 'ws';
 import { callerReferenceOf, ProviderTransport } from '../../sdk/typescript/index.mjs';
 
-const [kind, url, slot] = process.argv.slice(2);
+const [kind, url, slot, pulse] = process.argv.slice(2);
 const connect = { ws: (to, protocol, headers) => new WebSocket(to, protocol, { headers }) }[kind];
 const transport = new ProviderTransport({
-  url, slot, connect, secret: process.env.PLANT_SECRET, firstPauseMs: 10, longestPauseMs: 100,
+  url, slot, connect, secret: process.env.PLANT_SECRET, firstPauseMs: 10, longestPauseMs: 100, pulseMs: pulse && Number(pulse),
   declaration: { version: '1', domain: 'plant', namespace: { resource: '/plant' }, capabilities: ['plant.run'], budgetUnits: ['op', 'joule'],
     resources: [{ resource: 'pump:1', resourcePath: '/plant/pump/1', limits: { minValue: 0, maxValue: 1500 } }] },
 });
 const { broker } = transport;
+if (pulse) transport.onerror = ({ name, message }) => console.log(`${name}: ${message}`);
 
 const query = (meta, more) => ({
   principal: { type: 'caller-ref', ref: callerReferenceOf(meta)?.ref ?? 'none' }, capability: 'plant.run', resource: 'tank:1', resourcePath: '/plant/tank/1',
