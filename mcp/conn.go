@@ -256,12 +256,14 @@ func (k *conn) Down(err error) {
 	k.mu.Unlock()
 	k.slot.dropped(k, k.over)
 	f := link.Failure{Err: k.over, Stopped: k.exitProvesStop()}
+	var telling sync.WaitGroup // together: each may ask the ledger before its client is told
 	for _, w := range pending {
-		w.lost(f)
+		telling.Go(func() { w.lost(f) })
 	}
 	for _, c := range unproven {
-		c.lost(f)
+		telling.Go(func() { c.lost(f) })
 	}
+	telling.Wait()
 }
 
 // ask asks the provider something on the broker's own behalf.

@@ -116,6 +116,40 @@ func TestUnanswered(t *testing.T) {
 	}
 }
 
+// TestManyLost is a provider that goes while it works on many calls, whose slots come back one
+// by one.
+func TestManyLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &leisurely{memory.New(memory.Options{})}
+		defer store.Close()
+		r := newRigOn(t, store, nil, []sluice.Rule{slots("many", 100, sluice.Hold)}, func(o *mcp.Options) { o.Slots[0].ExitProvesStop = true })
+		c := r.client("p", "2025-06-18", nil)
+		var calls []*exchange
+		for range 50 {
+			calls = append(calls, c.call("silent", `{}`))
+		}
+		synctest.Wait()
+		began := time.Now()
+		r.provider.Close()
+		for _, x := range calls {
+			x.refused(-32000)
+		}
+		if took := time.Since(began); took > 100*time.Millisecond {
+			t.Errorf("M-018 the last was told after %v", took)
+		}
+	})
+}
+
+// A leisurely store takes 10 ms to give something back.
+type leisurely struct{ *memory.Store }
+
+func (s *leisurely) Apply(ctx context.Context, cmds []ledger.Command, res []ledger.Result) error {
+	if cmds[0].Op == ledger.Release {
+		time.Sleep(10 * time.Millisecond)
+	}
+	return s.Store.Apply(ctx, cmds, res)
+}
+
 // A mute store, while it is quiet, takes late, and after its caller has left.
 type mute struct {
 	*memory.Store
