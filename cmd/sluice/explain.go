@@ -233,14 +233,19 @@ func answering[Q any](answer func(context.Context, *Q) (any, error)) http.Handle
 			a, err = answer(r.Context(), &q)
 		}
 		if err != nil {
-			w.Header().Set("Content-Type", "application/problem+json")
-			w.WriteHeader(http.StatusBadRequest)
-			_ = writeJSON(w, map[string]any{"title": "This cannot be explained.", "status": http.StatusBadRequest, "detail": err.Error()})
+			badRequest(w, "This cannot be explained.", err)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
 		_ = writeJSON(w, a) // whoever asked has gone if it fails
 	})
+}
+
+// badRequest answers with a problem of RFC 9457.
+func badRequest(w http.ResponseWriter, title string, err error) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(http.StatusBadRequest)
+	_ = writeJSON(w, map[string]any{"title": title, "status": http.StatusBadRequest, "detail": err.Error()})
 }
 
 func explain(ctx context.Context, g *gate.Gate, q *question) (*answer, error) {

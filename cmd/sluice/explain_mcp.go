@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/mcp"
 	"github.com/sluicegate/sluice/mcp/policy"
 )
 
@@ -28,7 +29,8 @@ type callQuestion struct {
 // A callAnswer is what would happen to it, as it is printed and sent.
 type callAnswer struct {
 	callQuestion
-	Identity   string      `json:"identity"` // what limits by subject hang on
+	Unserved   bool        `json:"unserved,omitempty"` // the file has no such slot, and nobody may dial in there
+	Identity   string      `json:"identity"`           // what limits by subject hang on
 	Resource   string      `json:"resource"`
 	Capability string      `json:"capability,omitempty"`
 	Permitted  bool        `json:"permitted"`
@@ -50,7 +52,7 @@ type neededUnit struct {
 func explainCall(ctx context.Context, c *config.Config, p *policy.Policy, ctl *sluice.Controller, q callQuestion) (*callAnswer, error) {
 	who := policy.NewCaller(q.Subjects...)
 	d := p.May(who, q.Slot, q.Method, q.Tool)
-	a := &callAnswer{callQuestion: q, Identity: who.Identity(), Resource: d.Resource, Capability: d.Capability,
+	a := &callAnswer{callQuestion: q, Unserved: !mayServe(c.MCP, p, q.Slot), Identity: who.Identity(), Resource: d.Resource, Capability: d.Capability,
 		Permitted: d.Allowed, Reason: string(d.Reason), Policy: d.Policy}
 	if !d.Allowed {
 		return a, nil
@@ -70,6 +72,22 @@ func explainCall(ctx context.Context, c *config.Config, p *policy.Policy, ctl *s
 	}
 	call.Kind, call.Method = config.KindOperation, ""
 	return a, a.reservations(ctx, c.MCP.Limits.Rules, ctl, call)
+}
+
+// mayServe reports whether the file has the slot, or lets a provider dial in there.
+func mayServe(m *config.MCP, p *policy.Policy, slot string) bool {
+	if slot == mcp.AllSlot || slot == mcp.BrokerSlot {
+		return true
+	}
+	if m == nil {
+		return false
+	}
+	return m.AnonymousProviders || !m.ProviderSecret.IsZero() ||
+		slices.ContainsFunc(m.Slots, func(s config.MCPSlot) bool { return s.Slot == slot }) ||
+		slices.ContainsFunc(m.Providers, func(o config.MCPProvider) bool {
+			who := p.Principal(o.ID)
+			return who != nil && p.MayServe(who, slot)
+		})
 }
 
 // reservations asks about one unit of each budget that is about the call.
@@ -111,6 +129,9 @@ func (a *callAnswer) write(w io.Writer) error {
 	if err := t.write(w, ""); err != nil {
 		return err
 	}
+	if a.Unserved {
+		fmt.Fprintln(w, "\nThere is no such slot: the file has none of this name, and lets no provider dial in there.")
+	}
 	if !a.Permitted {
 		_, err := fmt.Fprintln(w, "\nForbidden. Nothing is taken.")
 		return err
@@ -138,6 +159,11 @@ func (x *explainer) runCall(ctx context.Context, s streams, slot string) (err er
 	}
 	if (q.Method == toolsCall) != (q.Tool != "") {
 		return usageError{errors.New("a tools/call names its tool with --tool, and no other method does")}
+	}
+	for _, subject := range q.Subjects {
+		if kind, name, ok := strings.Cut(subject, ":"); subject != policy.Anonymous && (!ok || kind == "" || name == "") {
+			return usageError{fmt.Errorf("%q is no subject; write a kind and a name, such as user:alice or group:operators", subject)}
+		}
 	}
 	var a *callAnswer
 	if x.addr != "" {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,7 +27,7 @@ const lookingAround = 20 * time.Second
 func (s *mcpServer) diagnosis(w http.ResponseWriter, r *http.Request) {
 	q, err := brokerQuery(r.URL.Query())
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+		badRequest(w, "This cannot be looked for.", err)
 		return
 	}
 	q.Label = s.label
@@ -43,6 +44,9 @@ func (s *mcpServer) diagnosis(w http.ResponseWriter, r *http.Request) {
 // brokerQuery reads what is asked for.
 func brokerQuery(v url.Values) (q mcp.Query, err error) {
 	q = mcp.Query{Slot: v.Get("slot"), Capability: v.Get("capability"), Rule: v.Get("rule"), Identity: v.Get("identity"), State: mcp.State(v.Get("state"))}
+	if states := []mcp.State{"", mcp.Running, mcp.Awaiting, mcp.Task, mcp.Abandoned, mcp.Earlier}; !slices.Contains(states, q.State) {
+		return q, fmt.Errorf("state is %s, %s, %s, %s or %s", mcp.Running, mcp.Awaiting, mcp.Task, mcp.Abandoned, mcp.Earlier)
+	}
 	for name, to := range map[string]*int{"offset": &q.Offset, "limit": &q.Limit} {
 		if text := v.Get(name); text != "" {
 			if *to, err = strconv.Atoi(text); err != nil || *to < 0 {
