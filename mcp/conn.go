@@ -103,6 +103,16 @@ func (k *conn) version() string {
 	return k.hello.version
 }
 
+// agreed is the revision that the provider has agreed to, empty until it has.
+func (k *conn) agreed() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.hello.capabilities == nil {
+		return ""
+	}
+	return k.hello.version
+}
+
 func (k *conn) speak(h hello) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

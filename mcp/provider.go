@@ -44,7 +44,7 @@ func invalidParams(text string, data any) *jsonrpc.Error {
 
 // errorOf is an error of the table's, in the era of the provider.
 func (b *Broker) errorOf(k *conn, what protocol.Situation, text string, data any) *jsonrpc.Error {
-	e, _ := b.settings().Table.Error(what, k.version(), text, data)
+	e, _ := b.settings().Table.Error(what, k.agreed(), text, data)
 	return e
 }
 
