@@ -95,10 +95,6 @@ func (k *conn) askWhatItIs(ctx context.Context) (*jsonrpc.Message, error) {
 	return m, err
 }
 
-// unsupportedVersion is the code of a provider that does not take a revision (page basic, "error codes",
-// of 2026-07-28).
-const unsupportedVersion = -32022
-
 // instead is the revision without sessions that a provider offers for the one it has
 // refused, empty if that is not what it says.
 func instead(m *jsonrpc.Message) string {
@@ -106,12 +102,10 @@ func instead(m *jsonrpc.Message) string {
 		return ""
 	}
 	var e struct {
-		Code int64 `json:"code"`
-		Data struct {
-			Supported []string `json:"supported"`
-		} `json:"data"`
+		Code int64                `json:"code"`
+		Data protocol.Unsupported `json:"data"`
 	}
-	if json.Unmarshal(m.Err, &e) != nil || e.Code != unsupportedVersion {
+	if json.Unmarshal(m.Err, &e) != nil || e.Code != protocol.CodeUnsupportedVersion {
 		return ""
 	}
 	return newestModern(e.Data.Supported)

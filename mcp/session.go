@@ -283,7 +283,7 @@ func (c *call) self(s *Session) bool {
 	if !protocol.Known(v) || protocol.EraOf(v) != protocol.Modern {
 		c.version = protocol.V20260728
 		c.fail(protocol.UnsupportedVersion, audit.Invalid, "Unsupported protocol version",
-			unsupported{Supported: protocol.Versions(), Requested: v})
+			protocol.Unsupported{Supported: protocol.Versions(), Requested: v})
 		return false
 	}
 	c.version = v
@@ -292,11 +292,6 @@ func (c *call) self(s *Session) bool {
 		return false
 	}
 	return true
-}
-
-type unsupported struct {
-	Supported []string `json:"supported"`
-	Requested string   `json:"requested"`
 }
 
 // push sends the client a frame of no request. One of a revision without sessions hears of

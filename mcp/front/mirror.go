@@ -39,7 +39,7 @@ func mirrored(m *jsonrpc.Message, h http.Header, version string) *fault {
 		return differs(protocol.HeaderVersion)
 	case !protocol.Known(version):
 		return inEra(protocol.UnsupportedVersion, version, m.ID, "Unsupported protocol version",
-			versions{protocol.Versions(), version})
+			protocol.Unsupported{Supported: protocol.Versions(), Requested: version})
 	}
 	method, ok := alike(h, protocol.HeaderMethod)
 	switch {
@@ -66,11 +66,6 @@ func named(m *jsonrpc.Message, h http.Header, missing, differs func(string) *fau
 		return differs(protocol.HeaderName)
 	}
 	return nil
-}
-
-type versions struct {
-	Supported []string `json:"supported"`
-	Requested string   `json:"requested"`
 }
 
 // alike returns the value of a header, whatever is in it, and whether all its lines are the

@@ -48,18 +48,24 @@ var outcomes = [situations][2]outcome{
 	UnknownMethod:      {{jsonrpc.MethodNotFound, http.StatusOK}, {jsonrpc.MethodNotFound, http.StatusNotFound}},
 	HeaderMismatch:     {{jsonrpc.InvalidRequest, http.StatusBadRequest}, {headerMismatch, http.StatusBadRequest}},
 	MissingCapability:  {{jsonrpc.InvalidRequest, http.StatusOK}, {missingCapability, http.StatusBadRequest}},
-	UnsupportedVersion: {{jsonrpc.InvalidParams, http.StatusBadRequest}, {unsupportedVersion, http.StatusBadRequest}},
+	UnsupportedVersion: {{jsonrpc.InvalidParams, http.StatusBadRequest}, {CodeUnsupportedVersion, http.StatusBadRequest}},
 	SessionNotFound:    {{-32001, http.StatusNotFound}, {http.StatusNotFound, http.StatusNotFound}},
 	NotDeclared:        {{-32003, http.StatusOK}, {http.StatusForbidden, http.StatusOK}},
 }
 
 // The codes that revision 2026-07-28 defines of those it reserves (basic/index.mdx).
 const (
-	headerMismatch     = -32020
-	missingCapability  = -32021
-	unsupportedVersion = -32022
-	resourceNotFound   = -32002 // up to 2025-11-25; then -32602
+	headerMismatch         = -32020
+	missingCapability      = -32021
+	CodeUnsupportedVersion = -32022
+	resourceNotFound       = -32002 // up to 2025-11-25; then -32602
 )
+
+// Unsupported is the data of an error that says [UnsupportedVersion].
+type Unsupported struct {
+	Supported []string `json:"supported"`
+	Requested string   `json:"requested"`
+}
 
 // reserved reports whether only the specification may give a code a meaning, from
 // 2026-07-28 on.
@@ -117,7 +123,7 @@ func Passed(code int64, from, to string) (int64, int) {
 		return jsonrpc.InvalidParams, http.StatusOK
 	case !reserved(code):
 		return code, http.StatusOK
-	case EraOf(from) == Modern && code >= unsupportedVersion:
+	case EraOf(from) == Modern && code >= CodeUnsupportedVersion:
 		return code, http.StatusBadRequest
 	}
 	return jsonrpc.InternalError, http.StatusOK

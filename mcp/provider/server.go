@@ -134,12 +134,9 @@ func (s *Server) Handle(ctx context.Context, m *jsonrpc.Message, send func(*json
 	return jsonrpc.NewError(m.ID, e)
 }
 
-// unsupportedVersion is the code for a revision that is not known (page basic, "error codes", of 2026-07-28).
-const unsupportedVersion = -32022
-
 func unsupported(version string) error {
-	data := jsonrpc.Encode(map[string]any{"supported": protocol.Versions(), "requested": version})
-	return &jsonrpc.Error{Code: unsupportedVersion, Message: "Unsupported protocol version", Data: data}
+	data := jsonrpc.Encode(protocol.Unsupported{Supported: protocol.Versions(), Requested: version})
+	return &jsonrpc.Error{Code: protocol.CodeUnsupportedVersion, Message: "Unsupported protocol version", Data: data}
 }
 
 // An about is what the server says of itself.

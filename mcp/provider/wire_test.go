@@ -212,7 +212,7 @@ func TestRevisions(t *testing.T) {
 		`"method":"initialize","params":{"protocolVersion":"1999-01-01"}`: `"protocolVersion":"2025-11-25"`,
 		`"method":"initialize"`:      `"instructions":"Mind the pumps."`,
 		`"method":"server/discover"`: `"supportedVersions":["2026-07-28",`,
-		`"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2027-01-01"}}`: `"code":-32022,"message":"Unsupported protocol version","data":{"requested":"2027-01-01","supported":["2026-07-28",`,
+		`"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2027-01-01"}}`: `"code":-32022,"message":"Unsupported protocol version","data":{"supported":["2026-07-28",`,
 		`"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}`: `"resultType":"complete"`,
 		`"method":"tools/call","params":{"name":"none"}`:                                                    `"code":-32602,"message":"Unknown tool: \"none\""`,
 		`"method":"tools/call","params":{"name":"add","arguments":{"a":"x"}}`:                               `"code":-32602,"message":"Invalid arguments: `,
