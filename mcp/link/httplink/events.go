@@ -38,15 +38,14 @@ type cursor struct {
 // events reads a stream of server-sent events (WHATWG HTML, "Server-sent events", parsing
 // an event stream). Comments, events without data and unknown fields are passed over.
 type events struct {
-	r      *bufio.Reader
+	*memory
 	limit  int // bytes of an event's data
 	cursor *cursor
 
 	started bool // the first line has been read
 	cr      bool // the last line ended with a CR, and an LF may belong to it
 
-	// The line that is being read.
-	line []byte
+	// The line that is being read, beside what is in memory.
 	skip bool // it is too long to keep
 	long bool // and it is data, which goes past the glance
 
@@ -57,12 +56,21 @@ type events struct {
 	tooLong *link.TooLong
 }
 
-// readers are used again: most streams are those of one request, and have one event.
-var readers = sync.Pool{New: func() any { return bufio.NewReader(nil) }}
+// A memory is what events are read in. Most streams are those of one request and have one event,
+// so that each would make one of its own for it.
+type memory struct {
+	r    *bufio.Reader
+	line []byte // the one that is being read
+}
+
+var memories = sync.Pool{New: func() any { return &memory{r: bufio.NewReader(nil)} }}
+
+// mostLine is how large a line's memory may be to be kept for another stream.
+const mostLine = 64 << 10
 
 // newEvents reads events with data of up to limit bytes, and keeps c at the last of them.
 func newEvents(r io.Reader, limit int, c *cursor) *events {
-	e := &events{r: readers.Get().(*bufio.Reader), limit: limit, cursor: c, id: c.id}
+	e := &events{memory: memories.Get().(*memory), limit: limit, cursor: c, id: c.id}
 	e.r.Reset(r)
 	return e
 }
@@ -70,8 +78,11 @@ func newEvents(r io.Reader, limit int, c *cursor) *events {
 // end is called once nothing more is read.
 func (e *events) end() {
 	e.r.Reset(nil)
-	readers.Put(e.r)
-	e.r = nil
+	if cap(e.line) > mostLine {
+		e.line = nil
+	}
+	memories.Put(e.memory)
+	e.memory = nil
 }
 
 // next returns the next event that has data. An event whose data exceeds the limit is
