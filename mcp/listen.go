@@ -204,10 +204,3 @@ func (f follower) again() {
 		}
 	})
 }
-
-// loudest returns the most talkative level that clients of a slot have asked for, and whether
-// any has.
-func (ss *sessions) loudest(sl *slot) (level string, asked bool) {
-	ss.each(sl, func(s *Session) { asked = asked || s.asksForLogs() })
-	return ss.mostTalkative(sl), asked
-}

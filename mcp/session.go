@@ -81,18 +81,6 @@ func (b *Broker) Connect(name string, who *policy.Caller, o ConnectOptions) (*Se
 	return s, nil
 }
 
-// slotNamed returns the slot of a name that has clients, nil if there is none.
-func (ss *sessions) slotNamed(name string) *slot {
-	ss.mu.Lock()
-	defer ss.mu.Unlock()
-	for sl := range ss.by {
-		if sl.name == name {
-			return sl
-		}
-	}
-	return nil
-}
-
 // An Access says whether a caller may use a slot at all.
 type Access uint8
 

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"encoding/json"
+	"slices"
 	"sync"
 	"time"
 
@@ -220,4 +221,34 @@ func (b *Broker) ownerOf(sl *slot, id string) (string, bool) {
 		return identity, true
 	}
 	return b.owners.of(sl, id)
+}
+
+// owners remembers for a while whose a task was that has ended.
+type owners struct {
+	mu    sync.Mutex
+	by    map[taskKey]string
+	order []taskKey
+}
+
+func (o *owners) init() { o.by = map[taskKey]string{} }
+
+func (o *owners) keep(sl *slot, id, identity string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	key := taskKey{sl, id}
+	if _, known := o.by[key]; !known {
+		o.order = append(o.order, key)
+	}
+	o.by[key] = identity
+	if len(o.order) > maxTasks {
+		delete(o.by, o.order[0])
+		o.order = slices.Delete(o.order, 0, 1)
+	}
+}
+
+func (o *owners) of(sl *slot, id string) (string, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	identity, ok := o.by[taskKey{sl, id}]
+	return identity, ok
 }
