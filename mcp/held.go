@@ -32,6 +32,7 @@ type State string
 
 // The states.
 const (
+	Waiting   State = "waiting" // in line for a rule, or for its provider
 	Running   State = "running"
 	Awaiting  State = "awaiting-input"
 	Task      State = "task"
@@ -152,6 +153,8 @@ func (c *call) held() (Held, bool) {
 		h.State = Awaiting
 	case c.answered:
 		h.State = Abandoned
+	case !c.sent && c.slot.builtin == nil:
+		h.State = Waiting
 	}
 	return h, true
 }

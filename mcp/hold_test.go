@@ -268,6 +268,9 @@ func TestCancel(t *testing.T) {
 		work := r.key("a")
 		waits := c.call("echo", `{"n":1}`)
 		synctest.Wait()
+		if got := r.heldNow(); !slices.Equal(got, []string{"running[one]", "waiting[]"}) {
+			t.Errorf("held: %v", got)
+		}
 		cancel(c, c.n)
 		synctest.Wait()
 		if !waits.answered() || r.ctl.Waiting()["one"] != 0 {

@@ -19,7 +19,7 @@ const callArguments = `{"type":"object","properties":{"slot":{"type":"string"},"
 const declarationArguments = `{"type":"object","properties":{"provider":{"type":"string"},"slot":{"type":"string"}},"required":["provider","slot"],"additionalProperties":false}`
 
 const pageArguments = `{"type":"object","properties":{"slot":{"type":"string"},"capability":{"type":"string"},"rule":{"type":"string"},"identity":{"type":"string"},` +
-	`"state":{"enum":["running","awaiting-input","task","abandoned","earlier"]},` +
+	`"state":{"enum":["waiting","running","awaiting-input","task","abandoned","earlier"]},` +
 	`"offset":{"type":"integer","minimum":0},"limit":{"type":"integer","minimum":1,"maximum":500}},"additionalProperties":false}`
 
 // ownTools are the broker's own tools.

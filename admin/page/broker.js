@@ -11,7 +11,7 @@ const pageSize = 50;
 const often = 2000; // milliseconds between two looks, unless one takes long
 
 const states = {
-  running: "running", "awaiting-input": "waits for input", task: "a task goes on",
+  waiting: "waits in line", running: "running", "awaiting-input": "waits for input", task: "a task goes on",
   abandoned: "nobody waits any more", earlier: "of another process",
 };
 const outcomes = { denied: "denied", refused: "refused", invalid: "invalid", dropped: "dropped" };

@@ -44,8 +44,8 @@ func (s *mcpServer) diagnosis(w http.ResponseWriter, r *http.Request) {
 // brokerQuery reads what is asked for.
 func brokerQuery(v url.Values) (q mcp.Query, err error) {
 	q = mcp.Query{Slot: v.Get("slot"), Capability: v.Get("capability"), Rule: v.Get("rule"), Identity: v.Get("identity"), State: mcp.State(v.Get("state"))}
-	if states := []mcp.State{"", mcp.Running, mcp.Awaiting, mcp.Task, mcp.Abandoned, mcp.Earlier}; !slices.Contains(states, q.State) {
-		return q, fmt.Errorf("state is %s, %s, %s, %s or %s", mcp.Running, mcp.Awaiting, mcp.Task, mcp.Abandoned, mcp.Earlier)
+	if states := []mcp.State{"", mcp.Waiting, mcp.Running, mcp.Awaiting, mcp.Task, mcp.Abandoned, mcp.Earlier}; !slices.Contains(states, q.State) {
+		return q, fmt.Errorf("state is %s, %s, %s, %s, %s or %s", mcp.Waiting, mcp.Running, mcp.Awaiting, mcp.Task, mcp.Abandoned, mcp.Earlier)
 	}
 	for name, to := range map[string]*int{"offset": &q.Offset, "limit": &q.Limit} {
 		if text := v.Get(name); text != "" {
