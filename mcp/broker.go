@@ -117,6 +117,9 @@ type Options struct {
 	Grace time.Duration
 	// Durable says that the controller's store outlives the process, for diagnosis.
 	Durable bool
+	// StoreFault says why the controller's store does not take what has to be kept, empty if it
+	// does: a disk that is full can be read all the same. Nil is a store that does not say.
+	StoreFault func() string
 	// Audit hears of everything that is done. It must not block. Nil is nobody.
 	Audit func(audit.Event)
 	// Logger gets what operators should know. Nil is silence.
@@ -135,6 +138,7 @@ type Broker struct {
 	grace    time.Duration
 	started  time.Time
 	durable  bool
+	fault    func() string
 
 	ctx      context.Context
 	cancel   context.CancelFunc
@@ -172,7 +176,10 @@ func New(ctl *sluice.Controller, o Options) (*Broker, error) {
 	if o.Secret == nil {
 		o.Secret = []byte(rand.Text())
 	}
-	b := &Broker{ctl: ctl, started: time.Now(), durable: o.Durable, log: o.Logger, process: newUUID(), audit: o.Audit, grace: o.Grace,
+	if o.StoreFault == nil {
+		o.StoreFault = func() string { return "" }
+	}
+	b := &Broker{ctl: ctl, started: time.Now(), durable: o.Durable, fault: o.StoreFault, log: o.Logger, process: newUUID(), audit: o.Audit, grace: o.Grace,
 		secret: o.Secret, info: map[string]string{"name": o.Name, "version": o.Version}, stopping: make(chan struct{}), slots: map[string]*slot{}}
 	b.infoJSON, _ = json.Marshal(b.info)
 	b.ctx, b.cancel = context.WithCancel(context.Background())

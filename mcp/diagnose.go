@@ -54,8 +54,11 @@ func (b *Broker) limits(ctx context.Context, s *survey) LimitsInfo {
 	if err == nil || errors.Is(err, errors.ErrUnsupported) || errors.Is(err, context.DeadlineExceeded) {
 		err = b.probe(ctx)
 	}
+	text := b.fault()
 	if err != nil {
-		text := err.Error()
+		text = err.Error()
+	}
+	if text != "" {
 		info.StorageFault = &text
 	}
 	return info

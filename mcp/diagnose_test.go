@@ -187,7 +187,8 @@ func TestProblems(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := mcp.New(ctl, mcp.Options{Limits: true})
+		full := ""
+		b, err := mcp.New(ctl, mcp.Options{Limits: true, StoreFault: func() string { return full }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -196,15 +197,17 @@ func TestProblems(t *testing.T) {
 		defer b.Close(t.Context())
 		for _, c := range []struct {
 			err     error
+			full    string
 			fault   string
 			skipped string
 		}{
-			{nil, "", ""},
-			{errors.ErrUnsupported, "", "does not list"},
-			{context.DeadlineExceeded, "", "too large"},
-			{errors.New("the disk is full"), "the disk is full", "does not answer"},
+			{nil, "", "", ""},
+			{errors.ErrUnsupported, "", "", "does not list"},
+			{context.DeadlineExceeded, "", "", "too large"},
+			{nil, "the disk is full", "the disk is full", ""}, // it can be read
+			{errors.New("the disk has gone"), "the disk is full", "the disk has gone", "does not answer"},
 		} {
-			store.err = c.err
+			store.err, full = c.err, c.full
 			d := b.Diagnose(t.Context(), mcp.Query{})
 			if p := problem(d, "limits-storage-fault"); (p != nil) != (c.fault != "") || p != nil && (p.Severity != mcp.Fault || p.Evidence != c.fault || *d.Authority.Limits.StorageFault != c.fault) {
 				t.Errorf("%v: %+v", c.err, p)

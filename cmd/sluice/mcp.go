@@ -60,6 +60,7 @@ func openMCP(p *program, c *config.Config) (server, error) {
 	if err != nil {
 		return nil, err
 	}
+	o.StoreFault = func() string { return p.books.stats().Fault }
 	if o.Audit, err = s.auditTo(c); err != nil {
 		return nil, err
 	}
