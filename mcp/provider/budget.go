@@ -11,7 +11,11 @@ import (
 
 // A Query asks for a budget on behalf of a caller.
 type Query struct {
-	Caller     CallerReference
+	Caller CallerReference
+	// Autonomous asks on the provider's own behalf, for work that no request has caused, where
+	// the broker's policy lets it. Caller is not looked at then. A query without either is
+	// refused: work of a caller shall not become the provider's because its reference is missing.
+	Autonomous bool
 	Capability string
 	// Resource is the provider's own name of what is worked on, Path its place in the tree.
 	Resource, Path string
@@ -19,12 +23,17 @@ type Query struct {
 	Unit     string
 	Quantity int64
 	// Key tells one piece of work of a request from another, 1 to 128 of letters, digits and
-	// ._:-. The same key in the same request is the same reservation. Empty draws one.
+	// ._:-. The same key in the same request is the same reservation; of autonomous work, the
+	// same key of the provider. Empty draws one.
 	Key string
 }
 
 // MarshalJSON writes the query as the broker reads it.
 func (q Query) MarshalJSON() ([]byte, error) {
+	principal := map[string]string{"type": "caller-ref", "ref": q.Caller.Ref}
+	if q.Autonomous {
+		principal = onBehalfOf("")
+	}
 	return json.Marshal(struct {
 		Principal    map[string]string `json:"principal"`
 		Capability   string            `json:"capability"`
@@ -33,7 +42,7 @@ func (q Query) MarshalJSON() ([]byte, error) {
 		Unit         string            `json:"unit"`
 		Quantity     int64             `json:"quantity"`
 		Key          string            `json:"idempotencyKey"`
-	}{map[string]string{"type": "caller-ref", "ref": q.Caller.Ref}, q.Capability, q.Resource, q.Path, q.Unit, q.Quantity, q.Key})
+	}{principal, q.Capability, q.Resource, q.Path, q.Unit, q.Quantity, q.Key})
 }
 
 // A Grant is a reserved budget. Its units count from the moment of the reservation, and

@@ -159,6 +159,25 @@ func TestWithBudget(t *testing.T) {
 	})
 }
 
+func TestAutonomousWork(t *testing.T) {
+	r := newRig(t, budget("ops", 3, limit.Hour))
+	r.open()
+	p := r.dial(r.options(tools(nil)))
+	q := query(provider.CallerReference{Ref: "cr_0"}, 3)
+	q.Autonomous = true
+	ran := false
+	if err := p.WithBudget(t.Context(), q, func(context.Context, *provider.Grant) error { ran = true; return nil }); err != nil || !ran {
+		t.Errorf("C-W11 %v", err)
+	}
+	if e := r.last(audit.Settle); e.Identity != "service:plant" || e.Result != "success" {
+		t.Errorf("C-W11 settled as %+v", e)
+	}
+	q.Autonomous, q.Caller = false, provider.CallerReference{}
+	if e, ok := errors.AsType[*provider.Error](p.WithBudget(t.Context(), q, nil)); !ok || e.Code != -32602 {
+		t.Errorf("C-58 a query without a caller is the provider's")
+	}
+}
+
 func TestAuthorize(t *testing.T) {
 	r := newRig(t)
 	inside(t, r, func(ctx context.Context, p *provider.Provider, c provider.CallerReference) {
@@ -177,8 +196,8 @@ func TestAuthorize(t *testing.T) {
 		if e, ok := errors.AsType[*provider.Error](p.Report(ctx, &got[0], provider.Success)); !ok || e.Code != -32602 {
 			t.Errorf("a result was taken twice")
 		}
-		if self, err := p.Authorize(ctx, provider.CallerReference{}, provider.Check{Capability: "plant.run", Resource: "tank:1", Path: "/site/tank/1"}); err != nil || self[0].Allowed() {
-			t.Errorf("the provider itself has no role: %+v %v", self, err)
+		if self, err := p.Authorize(ctx, provider.CallerReference{}, provider.Check{Capability: "plant.run", Resource: "tank:2", Path: "/site/tank/2"}); err != nil || self[0].Allowed() {
+			t.Errorf("the provider itself may not be there: %+v %v", self, err)
 		}
 		if _, err := p.Authorize(ctx, provider.CallerReference{Ref: "cr_stolen"}, provider.Check{Capability: "plant.run", Resource: "x", Path: "/site"}); err == nil {
 			t.Error("C-61 a stolen reference is taken")

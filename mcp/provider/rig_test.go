@@ -53,7 +53,8 @@ func newRig(t *testing.T, rules ...sluice.Rule) *rig {
 	p, err := policy.New(policy.Config{
 		Roles:         []policy.Role{{Name: "all", Capabilities: []string{"*"}}},
 		SlotResources: map[string]string{"old": "/site/old"},
-		Assignments:   []policy.Assignment{{Subject: "user:alice", Role: "all", Resource: "/site/**"}},
+		Assignments: []policy.Assignment{{Subject: "user:alice", Role: "all", Resource: "/site/**"},
+			{Subject: "service:plant", Role: "all", Resource: "/site"}, {Subject: "service:plant", Role: "all", Resource: "/site/tank/1"}},
 		Providers: []policy.Provider{
 			{ID: "plant", Secret: policy.Secret(secret), Subjects: []string{"service:plant"}, AllowedResources: []string{"/site/**"}},
 			{ID: "other", Secret: policy.Secret("another secret of another provider"), AllowedResources: []string{"/site/**"}},

@@ -88,7 +88,8 @@ export interface CallerReference {
 export function callerReferenceOf(meta: unknown): CallerReference | undefined;
 
 export interface BudgetQuery {
-  principal: { type: 'caller-ref'; ref: string };
+  /** On whose behalf. A provider asks on its own for work that no request has caused, where the policy lets it. */
+  principal: { type: 'caller-ref'; ref: string } | { type: 'provider' };
   capability: string;
   resource: string;
   resourcePath: string;
