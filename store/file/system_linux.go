@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -37,18 +38,20 @@ func bootID() string {
 }
 
 // startTime tells a process from others that have had its number. It is empty if there
-// is no such process.
+// is no such process, or one that has ended and that its parent has not waited for: a
+// container may have nobody who does.
 func startTime(pid int) string {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return ""
 	}
-	// The second field is the program's name in parentheses, which may hold anything;
-	// the twenty-second is the start in clock ticks since boot.
-	if fields := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:]); len(fields) > 19 {
-		return string(fields[19])
+	// The second field is the program's name in parentheses, which may hold anything; the
+	// third is the state, the twenty-second the start in clock ticks since boot (proc(5)).
+	fields := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
+	if len(fields) < 20 || slices.Contains([]string{"Z", "X"}, string(fields[0])) {
+		return ""
 	}
-	return ""
+	return string(fields[19])
 }
 
 // shares are file systems on another machine, where neither a lock nor a sync can be
