@@ -244,7 +244,12 @@ func (c *conn) serve(m *jsonrpc.Message) {
 		case <-c.ready:
 		case <-ctx.Done():
 		}
-		answer := c.p.o.Handler.Handle(ctx, m, c.send)
+		var answer *jsonrpc.Message
+		if ctx.Err() == nil {
+			answer = c.p.o.Handler.Handle(ctx, m, c.send)
+		} else { // nobody waits for it any more; the answer frees what the broker holds for it
+			answer = jsonrpc.NewError(m.ID, &jsonrpc.Error{Code: jsonrpc.InternalError, Message: "The request was cancelled before it began"})
+		}
 		c.mu.Lock()
 		delete(c.running, m.ID)
 		c.mu.Unlock()

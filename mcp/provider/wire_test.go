@@ -233,7 +233,7 @@ type early struct {
 }
 
 func (h early) Handle(_ context.Context, m *jsonrpc.Message, _ func(*jsonrpc.Message) error) *jsonrpc.Message {
-	if !h.done.Load() {
+	if m.Kind == jsonrpc.Request && !h.done.Load() {
 		h.t.Errorf("%s is handled before the declaration has been accepted", m.Method)
 	}
 	return jsonrpc.NewResult(m.ID, nil)
@@ -283,5 +283,42 @@ func TestNoProgressAfterTheAnswer(t *testing.T) {
 	b.send(`{"jsonrpc":"2.0","id":2,"method":"ping"}`)
 	if got := b.read(); got != `{"jsonrpc":"2.0","id":2,"result":{}}` {
 		t.Errorf("got %s", got)
+	}
+}
+
+// TestNothingBeginsThatNobodyWaitsFor ends requests that wait for the declaration.
+func TestNothingBeginsThatNobodyWaitsFor(t *testing.T) {
+	var accepted atomic.Bool
+	peers := make(chan *peer, 10)
+	o := provider.Options{Slot: "site", Secret: secret, Handler: early{t, &accepted}, Declaration: &provider.Declaration{Version: "1"}, FirstPause: time.Millisecond}
+	o.URL = listen(t, func(b *peer) { peers <- b })
+	dialled := make(chan error, 1)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	go func() {
+		_, err := provider.Dial(ctx, o)
+		dialled <- err
+	}()
+	b := <-peers
+	b.read()
+	b.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call"}`)
+	b.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+	if got := b.read(); got != `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"The request was cancelled before it began"}}` {
+		t.Errorf("C-45 a request that is cancelled: %s", got)
+	}
+	b.send(`{"jsonrpc":"2.0","id":2,"method":"tools/call"}`)
+	b.send(`{`) // answered by whoever reads, once the request has been read
+	b.read()
+	_ = b.ws.CloseNow()
+	b = <-peers
+	b.read()
+	accepted.Store(true)
+	b.send(`{"jsonrpc":"2.0","id":"sdk-1","result":{"accepted":true}}`)
+	b.send(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+	if got := b.read(); got != `{"jsonrpc":"2.0","id":1,"result":{}}` {
+		t.Errorf("M-113 the id of a request that is over is free: %s", got)
+	}
+	if err := <-dialled; err != nil {
+		t.Error(err)
 	}
 }
