@@ -82,7 +82,7 @@ func (p *program) tries(urls map[string]string) string {
 		}
 	}
 	if mcp != "" {
-		text += fmt.Sprintf("  npx @modelcontextprotocol/inspector --cli %s/_all/mcp --transport http --method tools/list\n", mcp)
+		text += fmt.Sprintf("  npx @modelcontextprotocol/inspector@2 --cli %s/_all/mcp --transport http --method tools/list\n", mcp)
 	}
 	if admin != "" && gate != "" {
 		text += fmt.Sprintf("  sluice explain / --addr %s\n", admin)

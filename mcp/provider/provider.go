@@ -11,7 +11,7 @@
 // declaration is made first on each connection, and no request is handled before it has
 // been accepted.
 //
-// What a provider may ask, and what it is answered, is the section "Provider contract" of
+// What a provider may ask, and what it is answered, is the provider contract,
 // docs/guide/providers.md.
 package provider
 
@@ -67,8 +67,8 @@ type Options struct {
 	// MaxRequests bounds the requests under way; more are refused. Zero is 1000.
 	MaxRequests int
 	// FirstPause is how long is waited after an attempt to connect has failed; the pause
-	// doubles with each, up to LongestPause, and half of it is random. Zero is 200 ms and
-	// 15 s.
+	// doubles with each, up to LongestPause, and half of it is random. A connection that has
+	// ended before LongestPause was over counts as failed. Zero is 200 ms and 15 s.
 	FirstPause, LongestPause time.Duration
 	// Pulse is how often the broker is asked whether it is there. It has as long to answer.
 	// Zero is 15 s.
@@ -190,13 +190,16 @@ func (p *Provider) run(first chan<- error) {
 	for failures := 0; ; failures++ {
 		c, err := p.connect()
 		if err == nil {
+			began := time.Now()
 			p.use(c) // before anything is served: tools ask over it
 			if c.open() {
 				p.o.Logger.Info("provider: connected", "slot", p.o.Slot)
 				report(nil)
-				failures = 0
 			}
 			<-c.done
+			if time.Since(began) >= p.o.LongestPause { // others are as good as failures, or they would follow each other at once
+				failures = 0
+			}
 			p.use(nil)
 			err = c.why()
 		}
