@@ -86,6 +86,7 @@ var rules = map[string][]ban{
 	"mcp/stdio":                 otherSurfaces("mcp/...", noEngine, noBroker, noStores, noLedger, noConfig),
 	"mcp/provider":              otherSurfaces("mcp/...", noEngine, noBroker, noStores, noLedger, noConfig, ban{"mcp/link/...", "who provides tools is the other end, and compiles nothing of the broker's"}, ban{"mcp/policy/...", "the same"}),
 	"mcp/link":                  otherSurfaces("mcp/...", noEngine, noBroker, noStores, noLedger, noConfig),
+	"mcp/link/linktest":         otherSurfaces("mcp/...", noEngine, noBroker, noStores, noLedger, noConfig),
 	"identity":                  surfaceBans(noEngine, noStores, noLedger, noConfig),
 	"internal/breaker":          surfaceBans(noEngine, noOthers, noStores, noLedger, noConfig, noNetwork),
 	"internal/knock":            surfaceBans(noOthers, noStores, noLedger, noConfig, noNetwork),

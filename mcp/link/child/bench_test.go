@@ -8,13 +8,14 @@ import (
 
 	"github.com/sluicegate/sluice/mcp/jsonrpc"
 	"github.com/sluicegate/sluice/mcp/link"
+	"github.com/sluicegate/sluice/mcp/link/linktest"
 )
 
 // BenchmarkCall is a call to a program that answers at once, and 64 at a time.
 func BenchmarkCall(b *testing.B) {
 	for _, at := range []int{1, 64} {
 		b.Run(strconv.Itoa(at), func(b *testing.B) {
-			in := newInbox()
+			in := linktest.NewInbox()
 			l, err := command("echo").Dial(b.Context(), in)
 			if err != nil {
 				b.Fatal(err)
@@ -27,7 +28,7 @@ func BenchmarkCall(b *testing.B) {
 					b.Fatal(err)
 				}
 				if i >= at-1 {
-					<-in.messages
+					<-in.Messages
 				}
 			}
 		})

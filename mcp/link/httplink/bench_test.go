@@ -10,6 +10,7 @@ import (
 	"github.com/sluicegate/sluice/mcp/jsonrpc"
 	"github.com/sluicegate/sluice/mcp/link"
 	"github.com/sluicegate/sluice/mcp/link/httplink"
+	"github.com/sluicegate/sluice/mcp/link/linktest"
 )
 
 // BenchmarkCall is a call to a provider that answers at once, as JSON and as a stream,
@@ -36,7 +37,7 @@ func BenchmarkCall(b *testing.B) {
 		}
 	})
 	for _, path := range []string{"json", "stream"} {
-		in := newInbox()
+		in := linktest.NewInbox()
 		l, err := (&httplink.Server{URL: srv.URL + "/" + path}).Dial(b.Context(), in)
 		if err != nil {
 			b.Fatal(err)
@@ -46,12 +47,12 @@ func BenchmarkCall(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				_ = l.Send(b.Context(), link.Outgoing{Message: m, Version: modern})
-				<-in.messages
+				<-in.Messages
 			}
 		})
 	}
 	b.Run("64 at a time", func(b *testing.B) {
-		in := newInbox()
+		in := linktest.NewInbox()
 		l, err := (&httplink.Server{URL: srv.URL}).Dial(b.Context(), in)
 		if err != nil {
 			b.Fatal(err)
@@ -62,7 +63,7 @@ func BenchmarkCall(b *testing.B) {
 		room := make(chan struct{}, 64)
 		senders.Go(func() {
 			for range b.N {
-				<-in.messages
+				<-in.Messages
 				<-room
 			}
 		})

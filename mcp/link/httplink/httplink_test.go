@@ -19,6 +19,7 @@ import (
 	"github.com/sluicegate/sluice/mcp/jsonrpc"
 	"github.com/sluicegate/sluice/mcp/link"
 	"github.com/sluicegate/sluice/mcp/link/httplink"
+	"github.com/sluicegate/sluice/mcp/link/linktest"
 )
 
 func TestAnswers(t *testing.T) {
@@ -26,9 +27,9 @@ func TestAnswers(t *testing.T) {
 		l, in := connect(t, func(w http.ResponseWriter, r *http.Request) {
 			answer(w, jsonrpc.NewResult(received(r).ID, nil))
 		})
-		send(t, l, modern, call("a", "x"))
-		if m := get(t, in.messages); m.ID != jsonrpc.StringID("a") || m.of != m.ID {
-			t.Errorf("got %s of %s", m.Raw, m.of)
+		linktest.Send(t, l, modern, call("a", "x"))
+		if m := linktest.Get(t, in.Messages); m.ID != jsonrpc.StringID("a") || m.Of != m.ID {
+			t.Errorf("got %s of %s", m.Raw, m.Of)
 		}
 		if l.Shared() {
 			t.Error("each request has a stream of its own")
@@ -41,10 +42,10 @@ func TestAnswers(t *testing.T) {
 			write(": hello\n\ndata:\n\nevent: message\r\ndata: " + string(jsonrpc.NewNotification("progress", nil).Raw) + "\r\n\r\n" +
 				data(jsonrpc.NewRequest(jsonrpc.StringID("theirs"), "sampling/createMessage", nil)) + data(jsonrpc.NewResult(m.ID, nil)))
 		})
-		send(t, l, modern, call("a", "x"))
+		linktest.Send(t, l, modern, call("a", "x"))
 		for _, want := range []string{"progress", "sampling/createMessage", ""} {
-			if m := get(t, in.messages); m.Method != want || m.of != jsonrpc.StringID("a") {
-				t.Errorf("got %s of %s, want %q", m.Raw, m.of, want)
+			if m := linktest.Get(t, in.Messages); m.Method != want || m.Of != jsonrpc.StringID("a") {
+				t.Errorf("got %s of %s, want %q", m.Raw, m.Of, want)
 			}
 		}
 	})
@@ -56,11 +57,11 @@ func TestAnswers(t *testing.T) {
 			<-r.Context().Done()
 			close(closed)
 		})
-		send(t, l, modern, call("a", "x"))
-		get(t, in.messages)
-		get(t, closed)
-		if len(in.lost) > 0 {
-			t.Errorf("lost: %v", <-in.lost)
+		linktest.Send(t, l, modern, call("a", "x"))
+		linktest.Get(t, in.Messages)
+		linktest.Get(t, closed)
+		if len(in.Losses) > 0 {
+			t.Errorf("lost: %v", <-in.Losses)
 		}
 	})
 	t.Run("a batch of the revision that had them", func(t *testing.T) {
@@ -68,9 +69,9 @@ func TestAnswers(t *testing.T) {
 			w.Header().Set("Content-Type", "application/json; charset=utf-8")
 			fmt.Fprintf(w, `[%s,%s]`, jsonrpc.NewNotification("n", nil).Raw, jsonrpc.NewResult(received(r).ID, nil).Raw)
 		})
-		send(t, l, "2025-03-26", call("a", "x"))
-		get(t, in.messages)
-		if m := get(t, in.messages); m.ID != jsonrpc.StringID("a") {
+		linktest.Send(t, l, "2025-03-26", call("a", "x"))
+		linktest.Get(t, in.Messages)
+		if m := linktest.Get(t, in.Messages); m.ID != jsonrpc.StringID("a") {
 			t.Errorf("got %s", m.Raw)
 		}
 	})
@@ -87,18 +88,18 @@ func TestAnswers(t *testing.T) {
 				answer(w, jsonrpc.NewResult(m.ID, nil))
 			}
 		})
-		l, in := dial(t, &httplink.Server{URL: srv.URL, MaxFrame: 1000})
+		l, in := linktest.Dial(t, &httplink.Server{URL: srv.URL, MaxFrame: 1000})
 		for _, id := range []string{"json", "event"} {
-			send(t, l, modern, call(id, "x"))
-			if f := get(t, in.lost); f.id != jsonrpc.StringID(id) || !f.Stopped || f.NotRun || !strings.Contains(f.Error(), "1000 bytes") {
-				t.Errorf("%s: lost %s: %+v", id, f.id, f.Failure)
+			linktest.Send(t, l, modern, call(id, "x"))
+			if f := linktest.Get(t, in.Losses); f.ID != jsonrpc.StringID(id) || !f.Stopped || f.NotRun || !strings.Contains(f.Error(), "1000 bytes") {
+				t.Errorf("%s: lost %s: %+v", id, f.ID, f.Failure)
 			}
 		}
 		if err := l.Send(t.Context(), link.Outgoing{Message: call("a", strings.Repeat("x", 1000))}); !errors.Is(err, link.ErrNotSent) {
 			t.Errorf("out: %v", err)
 		}
-		send(t, l, modern, call("then", "x"))
-		get(t, in.messages)
+		linktest.Send(t, l, modern, call("then", "x"))
+		linktest.Get(t, in.Messages)
 	})
 	t.Run("200 calls at once, on few connections", func(t *testing.T) {
 		var connections atomic.Int64
@@ -119,13 +120,13 @@ func TestAnswers(t *testing.T) {
 		}
 		srv.Start()
 		t.Cleanup(srv.Close)
-		l, in := dial(t, &httplink.Server{URL: srv.URL})
+		l, in := linktest.Dial(t, &httplink.Server{URL: srv.URL})
 		for round := range 3 {
 			for i := range 200 {
-				send(t, l, modern, call(fmt.Sprint(round, i), "x"))
+				linktest.Send(t, l, modern, call(fmt.Sprint(round, i), "x"))
 			}
 			for range 200 {
-				get(t, in.messages)
+				linktest.Get(t, in.Messages)
 			}
 		}
 		if n := connections.Load(); n >= 600 { // one is idle again a moment after its answer is there
@@ -153,16 +154,16 @@ func TestTLS(t *testing.T) {
 	t.Cleanup(srv.Close)
 	roots := x509.NewCertPool()
 	roots.AddCert(srv.Certificate())
-	l, in := dial(t, &httplink.Server{URL: srv.URL, TLS: &tls.Config{RootCAs: roots}})
+	l, in := linktest.Dial(t, &httplink.Server{URL: srv.URL, TLS: &tls.Config{RootCAs: roots}})
 	for i := range 300 {
-		send(t, l, modern, call(fmt.Sprint(i), "x"))
+		linktest.Send(t, l, modern, call(fmt.Sprint(i), "x"))
 	}
 	for range 300 {
-		get(t, in.messages)
+		linktest.Get(t, in.Messages)
 	}
-	stranger, in := dial(t, &httplink.Server{URL: srv.URL})
-	send(t, stranger, modern, call("a", "x"))
-	if f := get(t, in.lost); !f.NotRun || !strings.Contains(f.Error(), "certificate") {
+	stranger, in := linktest.Dial(t, &httplink.Server{URL: srv.URL})
+	linktest.Send(t, stranger, modern, call("a", "x"))
+	if f := linktest.Get(t, in.Losses); !f.NotRun || !strings.Contains(f.Error(), "certificate") {
 		t.Errorf("lost: %+v", f.Failure)
 	}
 }
@@ -175,7 +176,7 @@ func TestHeaders(t *testing.T) {
 	}))
 	given := http.Header{"Authorization": {"Bearer key"}, "X-Tenant": {"a"}, "mcp-session-id": {"forged"}, "Connection": {"X-Tenant"},
 		"Content-Length": {"1"}, "Accept-Encoding": {"gzip"}, "Idempotency-Key": {"k"}, "Transfer-Encoding": {"chunked"}}
-	l, in := dial(t, &httplink.Server{URL: srv.URL, Header: given})
+	l, in := linktest.Dial(t, &httplink.Server{URL: srv.URL, Header: given})
 	want := func(h http.Header, name, value string) {
 		t.Helper()
 		if got := strings.Join(h.Values(name), "|"); got != value {
@@ -187,29 +188,29 @@ func TestHeaders(t *testing.T) {
 		if err := l.Send(t.Context(), m); err != nil {
 			t.Fatal(err)
 		}
-		h := get(t, seen)
+		h := linktest.Get(t, seen)
 		want(h, "MCP-Protocol-Version", modern)
 		want(h, "Mcp-Method", "tools/call")
 		want(h, "Mcp-Name", "=?base64?Z3LDtsOfZQ==?=")
 		want(h, "Mcp-Param-Region", "eu")
 		want(h, "X-Other", "")
 		want(h, "Mcp-Session-Id", "")
-		get(t, in.messages)
+		linktest.Get(t, in.Messages)
 	})
 	t.Run("M-053 the legacy ones", func(t *testing.T) {
 		session(t, l, in)
-		send(t, l, legacy, call("b", "x"))
-		h := get(t, seen)
+		linktest.Send(t, l, legacy, call("b", "x"))
+		h := linktest.Get(t, seen)
 		want(h, "MCP-Protocol-Version", legacy)
 		want(h, "Mcp-Session-Id", "s-1")
 		want(h, "Mcp-Method", "")
 		want(h, "Accept", "application/json, text/event-stream")
 		want(h, "Content-Type", "application/json")
-		get(t, in.messages)
+		linktest.Get(t, in.Messages)
 	})
 	t.Run("M-068 the configured ones, without those of the connection", func(t *testing.T) {
-		send(t, l, legacy, call("c", "x"))
-		h := get(t, seen)
+		linktest.Send(t, l, legacy, call("c", "x"))
+		h := linktest.Get(t, seen)
 		want(h, "Authorization", "Bearer key")
 		want(h, "X-Tenant", "a")
 		for _, name := range []string{"Connection", "Accept-Encoding", "Idempotency-Key"} {
@@ -275,27 +276,27 @@ func TestRefusedRequests(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			srv := serve(t, withSession(c.answer))
-			l, in := dial(t, &httplink.Server{URL: srv.URL + "/s3cr3t?key=s3cr3t", Header: http.Header{"Authorization": {"Bearer s3cr3t"}}})
+			l, in := linktest.Dial(t, &httplink.Server{URL: srv.URL + "/s3cr3t?key=s3cr3t", Header: http.Header{"Authorization": {"Bearer s3cr3t"}}})
 			session(t, l, in)
-			send(t, l, legacy, call("a", "x"))
+			linktest.Send(t, l, legacy, call("a", "x"))
 			if c.said != "" {
-				if m := get(t, in.messages); m.ID != jsonrpc.StringID("a") || string(m.Err) != c.said {
+				if m := linktest.Get(t, in.Messages); m.ID != jsonrpc.StringID("a") || string(m.Err) != c.said {
 					t.Errorf("got %s", m.Raw)
 				}
 				return
 			}
-			var f loss
+			var f linktest.Loss
 			select {
-			case f = <-in.lost:
-			case m := <-in.messages:
+			case f = <-in.Losses:
+			case m := <-in.Messages:
 				if m.Method != "n" {
 					t.Fatalf("got %s", m.Raw)
 				}
-				f = get(t, in.lost)
+				f = linktest.Get(t, in.Losses)
 			}
 			text := f.Error()
-			if f.Err = nil; f.Failure != c.want || f.id != jsonrpc.StringID("a") {
-				t.Errorf("lost %s: %+v, want %+v", f.id, f.Failure, c.want)
+			if f.Err = nil; f.Failure != c.want || f.ID != jsonrpc.StringID("a") {
+				t.Errorf("lost %s: %+v, want %+v", f.ID, f.Failure, c.want)
 			}
 			if !strings.Contains(text, c.text) || strings.Contains(text, "hunter2") || strings.Contains(text, "s3cr3t") {
 				t.Errorf("it says %q", text)
@@ -305,9 +306,9 @@ func TestRefusedRequests(t *testing.T) {
 	t.Run("nobody listens", func(t *testing.T) {
 		srv := httptest.NewServer(nil)
 		srv.Close()
-		l, in := dial(t, &httplink.Server{URL: srv.URL + "/s3cr3t"})
-		send(t, l, modern, call("a", "x"))
-		if f := get(t, in.lost); !f.NotRun || !strings.Contains(f.Error(), "refused") || strings.Contains(f.Error(), "s3cr3t") {
+		l, in := linktest.Dial(t, &httplink.Server{URL: srv.URL + "/s3cr3t"})
+		linktest.Send(t, l, modern, call("a", "x"))
+		if f := linktest.Get(t, in.Losses); !f.NotRun || !strings.Contains(f.Error(), "refused") || strings.Contains(f.Error(), "s3cr3t") {
 			t.Errorf("lost: %+v", f.Failure)
 		}
 	})
@@ -316,8 +317,8 @@ func TestRefusedRequests(t *testing.T) {
 			w.Header()["Mcp-Session-Id"] = []string{"a", "b"}
 			answer(w, jsonrpc.NewResult(received(r).ID, nil))
 		})
-		send(t, l, "", jsonrpc.NewRequest(jsonrpc.StringID("init"), "initialize", nil))
-		if f := get(t, in.lost); !strings.Contains(f.Error(), "two different session ids") {
+		linktest.Send(t, l, "", jsonrpc.NewRequest(jsonrpc.StringID("init"), "initialize", nil))
+		if f := linktest.Get(t, in.Losses); !strings.Contains(f.Error(), "two different session ids") {
 			t.Errorf("lost: %v", f)
 		}
 	})
@@ -338,8 +339,8 @@ func TestRedirectOnTheServer(t *testing.T) {
 		}
 		answer(w, jsonrpc.NewResult(received(r).ID, nil))
 	})
-	send(t, l, modern, call("a", "x"))
-	if m := get(t, in.messages); m.ID != jsonrpc.StringID("a") {
+	linktest.Send(t, l, modern, call("a", "x"))
+	if m := linktest.Get(t, in.Messages); m.ID != jsonrpc.StringID("a") {
 		t.Errorf("got %s", m.Raw)
 	}
 }
@@ -360,15 +361,15 @@ func TestCancel(t *testing.T) {
 			write(data(jsonrpc.NewResult(m.ID, nil)))
 		}))
 		session(t, l, in)
-		send(t, l, legacy, call("a", "x"))
-		get(t, in.messages)
+		linktest.Send(t, l, legacy, call("a", "x"))
+		linktest.Get(t, in.Messages)
 		l.Cancel(jsonrpc.StringID("a"), "gone")
 		l.Cancel(jsonrpc.StringID("unknown"), "gone")
-		if got := get(t, told); got != `{"requestId":"a","reason":"gone"}` {
+		if got := linktest.Get(t, told); got != `{"requestId":"a","reason":"gone"}` {
 			t.Errorf("told %s", got)
 		}
 		close(release)
-		if m := get(t, in.messages); m.ID != jsonrpc.StringID("a") {
+		if m := linktest.Get(t, in.Messages); m.ID != jsonrpc.StringID("a") {
 			t.Errorf("M-013: got %s", m.Raw)
 		}
 	})
@@ -379,12 +380,12 @@ func TestCancel(t *testing.T) {
 				<-r.Context().Done()
 			}
 		}))
-		l, in := dial(t, &httplink.Server{URL: srv.URL, Linger: 50 * time.Millisecond})
+		l, in := linktest.Dial(t, &httplink.Server{URL: srv.URL, Linger: 50 * time.Millisecond})
 		session(t, l, in)
-		send(t, l, legacy, call("a", "x"))
-		get(t, in.messages)
+		linktest.Send(t, l, legacy, call("a", "x"))
+		linktest.Get(t, in.Messages)
 		l.Cancel(jsonrpc.StringID("a"), "gone")
-		if f := get(t, in.lost); f.NotRun || f.Stopped || !strings.Contains(f.Error(), "cancelled") {
+		if f := linktest.Get(t, in.Losses); f.NotRun || f.Stopped || !strings.Contains(f.Error(), "cancelled") {
 			t.Errorf("lost: %+v", f.Failure)
 		}
 	})
@@ -394,10 +395,10 @@ func TestCancel(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer silent.Close()
-		l, in := dial(t, &httplink.Server{URL: "https://" + silent.Addr().String()})
-		send(t, l, legacy, call("a", "x"))
+		l, in := linktest.Dial(t, &httplink.Server{URL: "https://" + silent.Addr().String()})
+		linktest.Send(t, l, legacy, call("a", "x"))
 		l.Cancel(jsonrpc.StringID("a"), "gone")
-		if f := get(t, in.lost); !f.NotRun || !strings.Contains(f.Error(), "cancelled") {
+		if f := linktest.Get(t, in.Losses); !f.NotRun || !strings.Contains(f.Error(), "cancelled") {
 			t.Errorf("lost: %+v", f.Failure)
 		}
 	})
@@ -411,11 +412,11 @@ func TestCancel(t *testing.T) {
 			<-r.Context().Done()
 			close(gone)
 		})
-		send(t, l, modern, call("a", "x"))
-		get(t, in.messages)
+		linktest.Send(t, l, modern, call("a", "x"))
+		linktest.Get(t, in.Messages)
 		l.Cancel(jsonrpc.StringID("a"), "gone")
-		get(t, gone)
-		if f := get(t, in.lost); f.NotRun {
+		linktest.Get(t, gone)
+		if f := linktest.Get(t, in.Losses); f.NotRun {
 			t.Errorf("lost: %+v", f.Failure)
 		}
 		if posts.Load() != 1 {
@@ -432,28 +433,28 @@ func TestBounds(t *testing.T) {
 			<-release
 			answer(w, jsonrpc.NewResult(m.ID, nil))
 		})
-		l, in := dial(t, &httplink.Server{URL: srv.URL, MaxRequests: 1})
-		send(t, l, modern, call("a", "x"))
+		l, in := linktest.Dial(t, &httplink.Server{URL: srv.URL, MaxRequests: 1})
+		linktest.Send(t, l, modern, call("a", "x"))
 		within, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer cancel()
 		if err := l.Send(within, link.Outgoing{Message: call("b", "x")}); !errors.Is(err, link.ErrNotSent) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v", err)
 		}
 		close(release)
-		get(t, in.messages)
-		send(t, l, modern, call("c", "x"))
-		get(t, in.messages)
+		linktest.Get(t, in.Messages)
+		linktest.Send(t, l, modern, call("c", "x"))
+		linktest.Get(t, in.Messages)
 	})
 	t.Run("a notification that nobody answers", func(t *testing.T) {
 		srv := serve(t, func(w http.ResponseWriter, r *http.Request) { received(r); <-r.Context().Done() })
-		l, in := dial(t, &httplink.Server{URL: srv.URL, HeaderTimeout: 30 * time.Millisecond})
-		send(t, l, legacy, jsonrpc.NewNotification("n", nil))
-		if err := get(t, in.bad); !strings.Contains(err.Error(), "did not begin to answer") {
+		l, in := linktest.Dial(t, &httplink.Server{URL: srv.URL, HeaderTimeout: 30 * time.Millisecond})
+		linktest.Send(t, l, legacy, jsonrpc.NewNotification("n", nil))
+		if err := linktest.Get(t, in.Faults); !strings.Contains(err.Error(), "did not begin to answer") {
 			t.Errorf("bad: %v", err)
 		}
 	})
 	for _, url := range []string{"ftp://host", "host", "http://", "http://h\x00st"} {
-		if _, err := (&httplink.Server{URL: url}).Dial(t.Context(), newInbox()); err == nil {
+		if _, err := (&httplink.Server{URL: url}).Dial(t.Context(), linktest.NewInbox()); err == nil {
 			t.Errorf("%q is taken for a URL", url)
 		}
 	}
@@ -474,18 +475,18 @@ func TestClose(t *testing.T) {
 		mux(w, r)
 	})
 	session(t, l, in)
-	send(t, l, legacy, call("a", "x"))
-	get(t, in.messages)
+	linktest.Send(t, l, legacy, call("a", "x"))
+	linktest.Get(t, in.Messages)
 	_ = l.Close()
 	_ = l.Close()
-	if f := get(t, in.lost); !errors.Is(f, link.ErrClosed) {
+	if f := linktest.Get(t, in.Losses); !errors.Is(f, link.ErrClosed) {
 		t.Errorf("lost: %v", f)
 	}
-	if got := get(t, deleted); got != "s-1" {
+	if got := linktest.Get(t, deleted); got != "s-1" {
 		t.Errorf("deleted %q", got)
 	}
-	if err := get(t, in.down); err != link.ErrClosed || len(in.down) > 0 {
-		t.Errorf("down: %v, and %d more", err, len(in.down))
+	if err := linktest.Get(t, in.Ends); err != link.ErrClosed || len(in.Ends) > 0 {
+		t.Errorf("down: %v, and %d more", err, len(in.Ends))
 	}
 	for _, m := range []*jsonrpc.Message{call("b", "x"), jsonrpc.NewNotification("n", nil)} {
 		if err := l.Send(t.Context(), link.Outgoing{Message: m}); !errors.Is(err, link.ErrNotSent) {
@@ -512,7 +513,7 @@ func TestNothingIsLeft(t *testing.T) {
 		}
 	})
 	cycle := func(i int) {
-		in := newInbox()
+		in := linktest.NewInbox()
 		l, err := (&httplink.Server{URL: srv.URL}).Dial(t.Context(), in)
 		if err != nil {
 			t.Error(err)
@@ -521,15 +522,15 @@ func TestNothingIsLeft(t *testing.T) {
 		if i%2 == 0 {
 			session(t, l, in)
 		}
-		send(t, l, legacy, call("a", "x"))
+		linktest.Send(t, l, legacy, call("a", "x"))
 		if i%3 == 0 {
-			get(t, in.messages)
+			linktest.Get(t, in.Messages)
 		}
 		if i%5 == 0 {
 			l.Cancel(jsonrpc.StringID("a"), "")
 		}
 		_ = l.Close()
-		get(t, in.down)
+		linktest.Get(t, in.Ends)
 	}
 	cycle(0)
 	before := runtime.NumGoroutine()
@@ -543,5 +544,5 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 	workers.Wait()
 	srv.CloseClientConnections()
-	settles(t, before)
+	linktest.Settles(t, before)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/mcp/jsonrpc"
+	"github.com/sluicegate/sluice/mcp/link/linktest"
 )
 
 func TestResume(t *testing.T) {
@@ -41,10 +42,10 @@ func TestResume(t *testing.T) {
 			write("id: a_2\n" + data(jsonrpc.NewResult(m.ID, last)))
 		}))
 		session(t, l, in)
-		send(t, l, legacy, call("a", "x"))
-		get(t, in.messages)
-		if m := get(t, in.messages); string(m.Result) != `"a_1"` || m.of != jsonrpc.StringID("a") {
-			t.Errorf("got %s of %s", m.Raw, m.of)
+		linktest.Send(t, l, legacy, call("a", "x"))
+		linktest.Get(t, in.Messages)
+		if m := linktest.Get(t, in.Messages); string(m.Result) != `"a_1"` || m.Of != jsonrpc.StringID("a") {
+			t.Errorf("got %s of %s", m.Raw, m.Of)
 		}
 	})
 	t.Run("a server that polls is asked again when it wants", func(t *testing.T) {
@@ -57,8 +58,8 @@ func TestResume(t *testing.T) {
 			}
 		}))
 		session(t, l, in)
-		send(t, l, legacy, call("a", "x"))
-		get(t, in.messages)
+		linktest.Send(t, l, legacy, call("a", "x"))
+		linktest.Get(t, in.Messages)
 		if took := time.Since(began); took < 600*time.Millisecond {
 			t.Errorf("after %v: it wants to be left alone for 200 ms, three times", took)
 		}
@@ -72,9 +73,9 @@ func TestResume(t *testing.T) {
 			}
 		}))
 		session(t, l, in)
-		send(t, l, legacy, call("a", "x"))
+		linktest.Send(t, l, legacy, call("a", "x"))
 		for range 10 {
-			get(t, in.messages)
+			linktest.Get(t, in.Messages)
 		}
 		if took := time.Since(began); took > 5*time.Second { // nine times 100 ms, not doubled each time
 			t.Errorf("after %v", took)
@@ -87,8 +88,8 @@ func TestResume(t *testing.T) {
 			w.WriteHeader(http.StatusBadGateway)
 		}))
 		session(t, l, in)
-		send(t, l, legacy, call("a", "x"))
-		if f := get(t, in.lost); f.NotRun || asked.Load() != 5 {
+		linktest.Send(t, l, legacy, call("a", "x"))
+		if f := linktest.Get(t, in.Losses); f.NotRun || asked.Load() != 5 {
 			t.Errorf("asked %d times, lost: %+v", asked.Load(), f.Failure)
 		}
 	})
@@ -97,8 +98,8 @@ func TestResume(t *testing.T) {
 			w.WriteHeader(http.StatusNotFound)
 		}))
 		session(t, l, in)
-		send(t, l, legacy, call("a", "x"))
-		if f := get(t, in.lost); f.NotRun || !f.SessionGone {
+		linktest.Send(t, l, legacy, call("a", "x"))
+		if f := linktest.Get(t, in.Losses); f.NotRun || !f.SessionGone {
 			t.Errorf("lost: %+v", f.Failure)
 		}
 	})
@@ -109,8 +110,8 @@ func TestResume(t *testing.T) {
 			}
 			events(w)("id: a_0\ndata:\n\n")
 		})
-		send(t, l, modern, call("a", "x"))
-		if f := get(t, in.lost); !strings.Contains(f.Error(), "broke off") {
+		linktest.Send(t, l, modern, call("a", "x"))
+		if f := linktest.Get(t, in.Losses); !strings.Contains(f.Error(), "broke off") {
 			t.Errorf("lost: %+v", f.Failure)
 		}
 	})
@@ -140,8 +141,8 @@ func TestListen(t *testing.T) {
 		}))
 		session(t, l, in)
 		for range 2 {
-			if m := get(t, in.messages); m.Method != "notifications/tools/list_changed" || !m.of.IsZero() {
-				t.Errorf("got %s of %q", m.Raw, m.of)
+			if m := linktest.Get(t, in.Messages); m.Method != "notifications/tools/list_changed" || !m.Of.IsZero() {
+				t.Errorf("got %s of %q", m.Raw, m.Of)
 			}
 		}
 	})
@@ -153,23 +154,23 @@ func TestListen(t *testing.T) {
 				w.WriteHeader(status)
 			}))
 			session(t, l, in)
-			get(t, asked)
+			linktest.Get(t, asked)
 			if gone {
-				if f := get(t, in.lost); !f.id.IsZero() || !f.SessionGone {
-					t.Errorf("lost %s: %+v", f.id, f.Failure)
+				if f := linktest.Get(t, in.Losses); !f.ID.IsZero() || !f.SessionGone {
+					t.Errorf("lost %s: %+v", f.ID, f.Failure)
 				}
 			}
 			_ = l.Close() // which waits for whatever runs
-			get(t, in.down)
-			if len(asked) > 0 || len(in.lost) > 0 {
-				t.Errorf("asked %d times more, lost %d", len(asked), len(in.lost))
+			linktest.Get(t, in.Ends)
+			if len(asked) > 0 || len(in.Losses) > 0 {
+				t.Errorf("asked %d times more, lost %d", len(asked), len(in.Losses))
 			}
 		})
 	}
 	t.Run("the modern era has none", func(t *testing.T) {
 		l, in := connect(t, provider(func(w http.ResponseWriter, r *http.Request) { t.Error("a GET") }))
-		send(t, l, modern, jsonrpc.NewNotification("notifications/initialized", nil))
+		linktest.Send(t, l, modern, jsonrpc.NewNotification("notifications/initialized", nil))
 		_ = l.Close()
-		get(t, in.down)
+		linktest.Get(t, in.Ends)
 	})
 }

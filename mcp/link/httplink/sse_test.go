@@ -13,6 +13,7 @@ import (
 	"github.com/sluicegate/sluice/mcp/jsonrpc"
 	"github.com/sluicegate/sluice/mcp/link"
 	"github.com/sluicegate/sluice/mcp/link/httplink"
+	"github.com/sluicegate/sluice/mcp/link/linktest"
 )
 
 // oldServer speaks HTTP with SSE. It answers each request on the stream that is open.
@@ -48,9 +49,9 @@ func accept(w http.ResponseWriter, _ *jsonrpc.Message) bool {
 }
 
 func TestSSE(t *testing.T) {
-	dialSSE := func(t *testing.T, f http.HandlerFunc) (link.Link, *inbox) {
+	dialSSE := func(t *testing.T, f http.HandlerFunc) (link.Link, *linktest.Inbox) {
 		t.Helper()
-		return dial(t, &httplink.Server{URL: serve(t, f).URL + "/sse", SSE: true})
+		return linktest.Dial(t, &httplink.Server{URL: serve(t, f).URL + "/sse", SSE: true})
 	}
 	t.Run("messages go where the first event says, and come on the stream", func(t *testing.T) {
 		l, in := dialSSE(t, oldServer(": hello\n\nevent: endpoint\ndata: /messages?sessionId=7\n\n", accept))
@@ -58,11 +59,11 @@ func TestSSE(t *testing.T) {
 			t.Error("there is one stream")
 		}
 		for i := range 200 {
-			send(t, l, "2024-11-05", call(fmt.Sprint(i), "x"))
+			linktest.Send(t, l, "2024-11-05", call(fmt.Sprint(i), "x"))
 		}
 		for range 200 {
-			if m := get(t, in.messages); string(m.Result) != `"/messages?sessionId=7"` || !m.of.IsZero() {
-				t.Errorf("got %s of %q", m.Raw, m.of)
+			if m := linktest.Get(t, in.Messages); string(m.Result) != `"/messages?sessionId=7"` || !m.Of.IsZero() {
+				t.Errorf("got %s of %q", m.Raw, m.Of)
 			}
 		}
 	})
@@ -76,18 +77,18 @@ func TestSSE(t *testing.T) {
 			told <- string(m.Raw)
 			return accept(w, m)
 		}))
-		send(t, l, "", call("a", "x"))
-		if f := get(t, in.lost); f.id != jsonrpc.StringID("a") || !f.SessionGone || !f.NotRun {
+		linktest.Send(t, l, "", call("a", "x"))
+		if f := linktest.Get(t, in.Losses); f.ID != jsonrpc.StringID("a") || !f.SessionGone || !f.NotRun {
 			t.Errorf("lost: %+v", f.Failure)
 		}
 		l.Cancel(jsonrpc.StringID("b"), "gone")
-		if got := get(t, told); !strings.Contains(got, `"requestId":"b"`) {
+		if got := linktest.Get(t, told); !strings.Contains(got, `"requestId":"b"`) {
 			t.Errorf("told %s", got)
 		}
 	})
 	t.Run("the link ends with the stream", func(t *testing.T) {
 		_, in := dialSSE(t, func(w http.ResponseWriter, r *http.Request) { events(w)("event: endpoint\ndata: /m\n\n") })
-		if err := get(t, in.down); !strings.Contains(err.Error(), "has ended") {
+		if err := linktest.Get(t, in.Ends); !strings.Contains(err.Error(), "has ended") {
 			t.Errorf("down: %v", err)
 		}
 	})
@@ -101,12 +102,12 @@ func TestSSE(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			srv := serve(t, func(w http.ResponseWriter, r *http.Request) { events(w)(c.first) })
-			in := newInbox()
+			in := linktest.NewInbox()
 			_, err := (&httplink.Server{URL: srv.URL, SSE: true}).Dial(t.Context(), in)
 			if err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("got %v", err)
 			}
-			if len(in.down) > 0 {
+			if len(in.Ends) > 0 {
 				t.Error("a link that never was is down")
 			}
 		})
@@ -115,7 +116,7 @@ func TestSSE(t *testing.T) {
 		srv := serve(t, func(w http.ResponseWriter, r *http.Request) { events(w); <-r.Context().Done() })
 		within, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 		defer cancel()
-		if _, err := (&httplink.Server{URL: srv.URL, SSE: true}).Dial(within, newInbox()); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := (&httplink.Server{URL: srv.URL, SSE: true}).Dial(within, linktest.NewInbox()); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -124,7 +125,7 @@ func TestSSE(t *testing.T) {
 			func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte("hello")) },
 			func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusMethodNotAllowed) },
 		} {
-			if _, err := (&httplink.Server{URL: serve(t, f).URL, SSE: true}).Dial(t.Context(), newInbox()); err == nil || !strings.Contains(err.Error(), "does not speak") {
+			if _, err := (&httplink.Server{URL: serve(t, f).URL, SSE: true}).Dial(t.Context(), linktest.NewInbox()); err == nil || !strings.Contains(err.Error(), "does not speak") {
 				t.Errorf("got %v", err)
 			}
 		}
@@ -138,16 +139,16 @@ func TestNoStreamIsLeft(t *testing.T) {
 		return false // no answer
 	}))
 	cycle := func(i int) {
-		l, in := dial(t, &httplink.Server{URL: srv.URL, SSE: true})
+		l, in := linktest.Dial(t, &httplink.Server{URL: srv.URL, SSE: true})
 		if i%2 == 0 {
-			send(t, l, "", call("a", "x"))
+			linktest.Send(t, l, "", call("a", "x"))
 		}
 		if i%10 == 1 {
 			srv.CloseClientConnections()
 		} else {
 			_ = l.Close()
 		}
-		get(t, in.down)
+		linktest.Get(t, in.Ends)
 	}
 	cycle(0)
 	before := runtime.NumGoroutine()
@@ -155,5 +156,5 @@ func TestNoStreamIsLeft(t *testing.T) {
 		cycle(i)
 	}
 	srv.CloseClientConnections()
-	settles(t, before)
+	linktest.Settles(t, before)
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluicegate/sluice/mcp/jsonrpc"
 	"github.com/sluicegate/sluice/mcp/link"
+	"github.com/sluicegate/sluice/mcp/link/linktest"
 	"github.com/sluicegate/sluice/mcp/link/socket"
 )
 
@@ -23,7 +24,7 @@ import (
 type seat struct {
 	who, slot string
 	link      link.Link
-	in        *inbox
+	in        *linktest.Inbox
 }
 
 // house is a broker as far as a Door can tell: who knows token "a" or "b" may come in, a
@@ -51,7 +52,7 @@ func open(t *testing.T, d *socket.Door) *house {
 			return nil, errors.New("the provider's token is not known")
 		}
 		return func(slot string, l link.Link) (link.Inbox, error) {
-			s := seat{who, slot, l, newInbox()}
+			s := seat{who, slot, l, linktest.NewInbox()}
 			if slot == "held" || h.probe != nil && !h.probe(s) {
 				return nil, errors.New("mcp: the slot is taken by a provider that is alive" + strings.Repeat("!", 200))
 			}
@@ -136,7 +137,7 @@ func TestDoorRefuses(t *testing.T) {
 	}
 	t.Run("too many connections", func(t *testing.T) {
 		first := h.enter(t, "/provider/x", "a")
-		get(t, h.seats)
+		linktest.Get(t, h.seats)
 		_, resp, err := websocket.Dial(t.Context(), h.url+"/provider/y", &websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {"Bearer a"}}})
 		if err == nil || resp.StatusCode != http.StatusServiceUnavailable {
 			t.Errorf("a second: %v", err)
@@ -164,20 +165,20 @@ func TestOneSlot(t *testing.T) {
 	h := open(t, &socket.Door{MaxFrame: 1000})
 	t.Run("4.2.1 plain frames, both ways", func(t *testing.T) {
 		c := h.enter(t, "/provider/x", "a")
-		s := get(t, h.seats)
+		s := linktest.Get(t, h.seats)
 		if s.who != "a" || s.slot != "x" || c.Subprotocol() != "mcp" {
 			t.Errorf("%s has taken %s over %q", s.who, s.slot, c.Subprotocol())
 		}
-		send(t, s.link, ask("1", nil))
-		if got := hear(t, c); got != string(ask("1", nil).Raw) {
+		linktest.Send(t, s.link, "", linktest.Ask("1", nil))
+		if got := hear(t, c); got != string(linktest.Ask("1", nil).Raw) {
 			t.Errorf("heard %s", got)
 		}
 		say(t, c, `{"jsonrpc":"2.0","id":"1","result":{}}`)
-		if m := get(t, s.in.messages); m.ID != jsonrpc.StringID("1") {
+		if m := linktest.Get(t, s.in.Messages); m.ID != jsonrpc.StringID("1") {
 			t.Errorf("got %s", m.Raw)
 		}
 		say(t, c, "no JSON")
-		get(t, s.in.bad)
+		linktest.Get(t, s.in.Faults)
 		say(t, c, `{"jsonrpc":"2.0","id":9,"method":"m","params":"`+strings.Repeat("x", 2000)+`"}`)
 		if got := hear(t, c); !strings.Contains(got, `"id":9,"error":{"code":-32600`) {
 			t.Errorf("M-074 heard %s", got)
@@ -185,9 +186,9 @@ func TestOneSlot(t *testing.T) {
 	})
 	t.Run("M-045 a provider that goes takes its link with it", func(t *testing.T) {
 		c := h.enter(t, "/provider/x", "a")
-		s := get(t, h.seats)
+		s := linktest.Get(t, h.seats)
 		_ = c.CloseNow()
-		if err := get(t, s.in.down); err == link.ErrClosed {
+		if err := linktest.Get(t, s.in.Ends); err == link.ErrClosed {
 			t.Errorf("down: %v", err)
 		}
 	})
@@ -200,14 +201,14 @@ func TestOneSlot(t *testing.T) {
 	})
 	t.Run("M-113 nothing of an old connection arrives after its end", func(t *testing.T) {
 		old := h.enter(t, "/provider/x", "a")
-		first := get(t, h.seats)
+		first := linktest.Get(t, h.seats)
 		_ = first.link.Close()
 		h.enter(t, "/provider/x", "a")
-		second := get(t, h.seats)
+		second := linktest.Get(t, h.seats)
 		_ = old.Write(t.Context(), websocket.MessageText, []byte(`{"jsonrpc":"2.0","id":"1","result":{}}`))
 		_, _, _ = old.Read(t.Context()) // which answers the close frame
-		if err := get(t, first.in.down); err != link.ErrClosed || len(first.in.messages)+len(second.in.messages) > 0 {
-			t.Errorf("down: %v, and %d messages", err, len(first.in.messages)+len(second.in.messages))
+		if err := linktest.Get(t, first.in.Ends); err != link.ErrClosed || len(first.in.Messages)+len(second.in.Messages) > 0 {
+			t.Errorf("down: %v, and %d messages", err, len(first.in.Messages)+len(second.in.Messages))
 		}
 	})
 }
@@ -220,17 +221,17 @@ func TestManySlots(t *testing.T) {
 		for _, slot := range []string{"x", "y"} {
 			say(t, c, wrap(slot, note("hello")))
 			say(t, c, wrap(slot, note("again")))
-			s := get(t, h.seats)
+			s := linktest.Get(t, h.seats)
 			if s.who != "b" || s.slot != slot {
 				t.Fatalf("%s has taken %s", s.who, s.slot)
 			}
 			for _, want := range []string{"hello", "again"} {
-				if m := get(t, s.in.messages); m.Method != want {
+				if m := linktest.Get(t, s.in.Messages); m.Method != want {
 					t.Errorf("%s heard %s, want %s", slot, m.Raw, want)
 				}
 			}
-			send(t, s.link, ask("1", nil))
-			if got := hear(t, c); got != wrap(slot, string(ask("1", nil).Raw)) {
+			linktest.Send(t, s.link, "", linktest.Ask("1", nil))
+			if got := hear(t, c); got != wrap(slot, string(linktest.Ask("1", nil).Raw)) {
 				t.Errorf("heard %s", got)
 			}
 			x, y = y, s
@@ -254,42 +255,42 @@ func TestManySlots(t *testing.T) {
 	})
 	t.Run("M-074 too long: the call of that slot fails alone", func(t *testing.T) {
 		say(t, c, wrap("y", `{"result":"`+strings.Repeat("x", 5000)+`","jsonrpc":"2.0","id":"1"}`))
-		if f := get(t, y.in.lost); f.id != jsonrpc.StringID("1") || !f.Stopped {
-			t.Errorf("lost %s: %+v", f.id, f.Failure)
+		if f := linktest.Get(t, y.in.Losses); f.ID != jsonrpc.StringID("1") || !f.Stopped {
+			t.Errorf("lost %s: %+v", f.ID, f.Failure)
 		}
 		say(t, c, `{"payload":{"jsonrpc":"2.0","id":"2","result":"`+strings.Repeat("x", 5000)+`"},"provider":"y"}`) // nobody's
 		say(t, c, wrap("unknown", strings.Repeat("x", 5000)))
 		say(t, c, wrap("y", note("then")))
-		if m := get(t, y.in.messages); m.Method != "then" {
+		if m := linktest.Get(t, y.in.Messages); m.Method != "then" {
 			t.Errorf("got %s", m.Raw)
 		}
 	})
 	t.Run("4.2.1 a slot that is held", func(t *testing.T) {
-		say(t, c, wrap("held", string(ask("9", nil).Raw)))
+		say(t, c, wrap("held", string(linktest.Ask("9", nil).Raw)))
 		refused(t, "held", `"9"`, "is taken")
 	})
 	t.Run("too many slots", func(t *testing.T) {
 		say(t, c, wrap("z", note("hello")))
-		get(t, h.seats)
+		linktest.Get(t, h.seats)
 		say(t, c, wrap("zz", note("hello")))
 		refused(t, "zz", "null", "too many slots")
 	})
 	t.Run("M-113 a slot that is closed stays so on this connection, and the others go on", func(t *testing.T) {
 		_ = x.link.Close()
-		if err := get(t, x.in.down); err != link.ErrClosed {
+		if err := linktest.Get(t, x.in.Ends); err != link.ErrClosed {
 			t.Errorf("down: %v", err)
 		}
-		say(t, c, wrap("x", string(ask("8", nil).Raw)))
+		say(t, c, wrap("x", string(linktest.Ask("8", nil).Raw)))
 		refused(t, "x", `"8"`, "closed for this connection")
 		say(t, c, wrap("y", note("here")))
-		if m := get(t, y.in.messages); m.Method != "here" || len(h.seats) > 0 {
+		if m := linktest.Get(t, y.in.Messages); m.Method != "here" || len(h.seats) > 0 {
 			t.Errorf("got %s, and %d new seats", m.Raw, len(h.seats))
 		}
 	})
 	t.Run("the end is everybody's", func(t *testing.T) {
 		_ = c.CloseNow()
-		get(t, y.in.down)
-		if len(x.in.down) > 0 {
+		linktest.Get(t, y.in.Ends)
+		if len(x.in.Ends) > 0 {
 			t.Error("down twice")
 		}
 	})
@@ -322,7 +323,7 @@ func TestLivenessOfEachOther(t *testing.T) {
 	conns := map[string]*websocket.Conn{"x": h.enter(t, "/providers", "a"), "y": h.enter(t, "/providers", "a")}
 	for slot, c := range conns {
 		say(t, c, wrap(slot, note("hello")))
-		get(t, h.seats)
+		linktest.Get(t, h.seats)
 	}
 	var answers sync.WaitGroup
 	for slot, c := range conns {
@@ -332,6 +333,7 @@ func TestLivenessOfEachOther(t *testing.T) {
 			if got := hear(t, c); !strings.Contains(got, "is taken") {
 				t.Errorf("4.2.1 heard %s", got)
 			}
+			c.CloseRead(t.Context()) // pings are answered by who reads, and the other may be asking still
 		})
 	}
 	answers.Wait()
@@ -340,7 +342,7 @@ func TestLivenessOfEachOther(t *testing.T) {
 func TestDoorCloses(t *testing.T) {
 	h := open(t, &socket.Door{})
 	one, many := h.enter(t, "/provider/x", "a"), h.enter(t, "/providers", "a")
-	s := get(t, h.seats)
+	s := linktest.Get(t, h.seats)
 	closed := make(chan error, 1)
 	go func() { closed <- h.Close() }()
 	for _, c := range []*websocket.Conn{one, many} {
@@ -348,8 +350,8 @@ func TestDoorCloses(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	}
-	get(t, s.in.down)
-	get(t, closed)
+	linktest.Get(t, s.in.Ends)
+	linktest.Get(t, closed)
 	if _, resp, err := websocket.Dial(t.Context(), h.url+"/providers", &websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {"Bearer a"}}}); err == nil || resp.StatusCode != 503 {
 		t.Errorf("after the end: %v", err)
 	}
@@ -374,17 +376,17 @@ func TestNobodyIsLeft(t *testing.T) {
 			_, _, _ = c.Read(t.Context())
 			return
 		}
-		s := get(t, h.seats)
+		s := linktest.Get(t, h.seats)
 		if i%2 == 0 {
 			_ = s.link.Close()
 		}
 		_ = c.CloseNow()
-		get(t, s.in.down)
+		linktest.Get(t, s.in.Ends)
 	}
 	cycle(0)
 	before := runtime.NumGoroutine()
 	for i := range 2000 {
 		cycle(i)
 	}
-	settles(t, before)
+	linktest.Settles(t, before)
 }

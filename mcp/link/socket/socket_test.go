@@ -3,7 +3,6 @@ package socket_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -16,43 +15,9 @@ import (
 
 	"github.com/sluicegate/sluice/mcp/jsonrpc"
 	"github.com/sluicegate/sluice/mcp/link"
+	"github.com/sluicegate/sluice/mcp/link/linktest"
 	"github.com/sluicegate/sluice/mcp/link/socket"
 )
-
-// A loss is a request that is lost.
-type loss struct {
-	id jsonrpc.ID
-	link.Failure
-}
-
-// An inbox hands on what it is told.
-type inbox struct {
-	messages chan *jsonrpc.Message
-	lost     chan loss
-	bad      chan error
-	down     chan error
-}
-
-func newInbox() *inbox {
-	return &inbox{make(chan *jsonrpc.Message, 1000), make(chan loss, 1000), make(chan error, 1000), make(chan error, 2)}
-}
-
-func (in *inbox) Message(m *jsonrpc.Message, _ jsonrpc.ID) { in.messages <- m }
-func (in *inbox) Lost(id jsonrpc.ID, f link.Failure)       { in.lost <- loss{id, f} }
-func (in *inbox) Bad(err error)                            { in.bad <- err }
-func (in *inbox) Down(err error)                           { in.down <- err }
-
-// get takes the next of something that has to come.
-func get[T any](t *testing.T, from <-chan T) T {
-	t.Helper()
-	select {
-	case v := <-from:
-		return v
-	case <-time.After(20 * time.Second):
-		t.Fatalf("no %T within 20 s", *new(T))
-		panic("unreachable")
-	}
-}
 
 // provide runs a provider that is dialled, until the test ends.
 func provide(t testing.TB, f func(ctx context.Context, c *websocket.Conn)) string {
@@ -98,99 +63,62 @@ func echo(ctx context.Context, c *websocket.Conn) {
 	}
 }
 
-func dial(t *testing.T, s *socket.Server) (link.Link, *inbox) {
-	t.Helper()
-	in := newInbox()
-	l, err := s.Dial(t.Context(), in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	return l, in
-}
-
-func send(t *testing.T, l link.Link, m *jsonrpc.Message) {
-	t.Helper()
-	if err := l.Send(t.Context(), link.Outgoing{Message: m}); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func ask(id string, params any) *jsonrpc.Message {
-	return jsonrpc.NewRequest(jsonrpc.StringID(id), "tools/call", params)
-}
-
 func TestDial(t *testing.T) {
 	t.Run("M-032 200 calls at once", func(t *testing.T) {
-		l, in := dial(t, &socket.Server{URL: provide(t, echo)})
+		l, in := linktest.Dial(t, &socket.Server{URL: provide(t, echo)})
 		if !l.Shared() {
 			t.Error("there is one stream")
 		}
-		var calls sync.WaitGroup
-		for i := range 200 {
-			calls.Go(func() { send(t, l, ask(fmt.Sprint(i), map[string]string{"t": "größe 漢字 😀"})) })
-		}
-		calls.Wait()
-		seen := map[jsonrpc.ID]bool{}
-		for range 200 {
-			m := get(t, in.messages)
-			seen[m.ID] = true
-			if string(m.Result) != `{"t":"größe 漢字 😀"}` {
-				t.Fatalf("got %s", m.Result)
-			}
-		}
-		if len(seen) != 200 {
-			t.Errorf("%d different answers", len(seen))
-		}
+		linktest.AtOnce(t, l, in)
 	})
 	t.Run("M-074 a frame beyond the bound fails its call alone", func(t *testing.T) {
-		l, in := dial(t, &socket.Server{MaxFrame: 1000, URL: provide(t, func(ctx context.Context, c *websocket.Conn) {
+		l, in := linktest.Dial(t, &socket.Server{MaxFrame: 1000, URL: provide(t, func(ctx context.Context, c *websocket.Conn) {
 			_, _, _ = c.Read(ctx)
 			_ = c.Write(ctx, websocket.MessageText, jsonrpc.NewResult(jsonrpc.StringID("a"), strings.Repeat("x", 5000)).Raw)
 			_ = c.Write(ctx, websocket.MessageText, jsonrpc.NewResult(jsonrpc.StringID("b"), strings.Repeat("x", 1000)).Raw)
 			_ = c.Write(ctx, websocket.MessageText, jsonrpc.NewResult(jsonrpc.StringID("c"), nil).Raw)
 			<-ctx.Done()
 		})})
-		if err := l.Send(t.Context(), link.Outgoing{Message: ask("a", strings.Repeat("x", 2000))}); !errors.Is(err, link.ErrNotSent) {
+		if err := l.Send(t.Context(), link.Outgoing{Message: linktest.Ask("a", strings.Repeat("x", 2000))}); !errors.Is(err, link.ErrNotSent) {
 			t.Errorf("out: %v", err)
 		}
-		send(t, l, ask("a", nil))
+		linktest.Send(t, l, "", linktest.Ask("a", nil))
 		for _, id := range []string{"a", "b"} {
-			if f := get(t, in.lost); f.id != jsonrpc.StringID(id) || !f.Stopped {
-				t.Errorf("lost %s: %+v", f.id, f.Failure)
+			if f := linktest.Get(t, in.Losses); f.ID != jsonrpc.StringID(id) || !f.Stopped {
+				t.Errorf("lost %s: %+v", f.ID, f.Failure)
 			}
 		}
-		if m := get(t, in.messages); m.ID != jsonrpc.StringID("c") {
+		if m := linktest.Get(t, in.Messages); m.ID != jsonrpc.StringID("c") {
 			t.Errorf("got %s", m.Raw)
 		}
 	})
 	t.Run("a cancellation carries the id", func(t *testing.T) {
-		l, in := dial(t, &socket.Server{URL: provide(t, echo)})
+		l, in := linktest.Dial(t, &socket.Server{URL: provide(t, echo)})
 		l.Cancel(jsonrpc.StringID("brk-7"), "gone")
-		if m := get(t, in.messages); string(m.Params) != `{"requestId":"brk-7","reason":"gone"}` {
+		if m := linktest.Get(t, in.Messages); string(m.Params) != `{"requestId":"brk-7","reason":"gone"}` {
 			t.Errorf("got %s", m.Raw)
 		}
 	})
 	t.Run("binary frames end the connection with 1003", func(t *testing.T) {
 		status := make(chan websocket.StatusCode, 1)
-		_, in := dial(t, &socket.Server{URL: provide(t, func(ctx context.Context, c *websocket.Conn) {
+		_, in := linktest.Dial(t, &socket.Server{URL: provide(t, func(ctx context.Context, c *websocket.Conn) {
 			_ = c.Write(ctx, websocket.MessageBinary, []byte("{}"))
 			_, _, err := c.Read(ctx)
 			status <- websocket.CloseStatus(err)
 		})})
-		if err := get(t, in.down); !strings.Contains(err.Error(), "binary") {
+		if err := linktest.Get(t, in.Ends); !strings.Contains(err.Error(), "binary") {
 			t.Errorf("down: %v", err)
 		}
-		if got := get(t, status); got != websocket.StatusUnsupportedData {
+		if got := linktest.Get(t, status); got != websocket.StatusUnsupportedData {
 			t.Errorf("closed with %d", got)
 		}
 	})
 	t.Run("the provider's end is the link's, and names its code", func(t *testing.T) {
-		l, in := dial(t, &socket.Server{URL: provide(t, func(_ context.Context, c *websocket.Conn) { _ = c.Close(websocket.StatusNormalClosure, "hunter2") })})
-		if err := get(t, in.down); !strings.Contains(err.Error(), "1000") || strings.Contains(err.Error(), "hunter2") {
+		l, in := linktest.Dial(t, &socket.Server{URL: provide(t, func(_ context.Context, c *websocket.Conn) { _ = c.Close(websocket.StatusNormalClosure, "hunter2") })})
+		if err := linktest.Get(t, in.Ends); !strings.Contains(err.Error(), "1000") || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("down: %v", err)
 		}
-		if err := l.Send(t.Context(), link.Outgoing{Message: ask("a", nil)}); !errors.Is(err, link.ErrNotSent) {
+		if err := l.Send(t.Context(), link.Outgoing{Message: linktest.Ask("a", nil)}); !errors.Is(err, link.ErrNotSent) {
 			t.Errorf("after the end: %v", err)
 		}
 		if l.(link.Prober).Alive(t.Context()) {
@@ -199,16 +127,16 @@ func TestDial(t *testing.T) {
 	})
 	t.Run("a close is polite, and told once", func(t *testing.T) {
 		status := make(chan websocket.StatusCode, 1)
-		l, in := dial(t, &socket.Server{URL: provide(t, func(ctx context.Context, c *websocket.Conn) {
+		l, in := linktest.Dial(t, &socket.Server{URL: provide(t, func(ctx context.Context, c *websocket.Conn) {
 			_, _, err := c.Read(ctx)
 			status <- websocket.CloseStatus(err)
 		})})
 		_ = l.Close()
 		_ = l.Close()
-		if err := get(t, in.down); err != link.ErrClosed || len(in.down) > 0 {
-			t.Errorf("down: %v, and %d more", err, len(in.down))
+		if err := linktest.Get(t, in.Ends); err != link.ErrClosed || len(in.Ends) > 0 {
+			t.Errorf("down: %v, and %d more", err, len(in.Ends))
 		}
-		if got := get(t, status); got != websocket.StatusGoingAway {
+		if got := linktest.Get(t, status); got != websocket.StatusGoingAway {
 			t.Errorf("closed with %d", got)
 		}
 	})
@@ -217,33 +145,33 @@ func TestDial(t *testing.T) {
 func TestPulse(t *testing.T) {
 	deaf := func(ctx context.Context, c *websocket.Conn) { <-ctx.Done() } // who does not read answers no ping
 	t.Run("a provider that does not answer is gone", func(t *testing.T) {
-		_, in := dial(t, &socket.Server{URL: provide(t, deaf), Pulse: socket.Pulse{Every: 10 * time.Millisecond, Within: 20 * time.Millisecond}})
-		if err := get(t, in.down); !strings.Contains(err.Error(), "pings") {
+		_, in := linktest.Dial(t, &socket.Server{URL: provide(t, deaf), Pulse: socket.Pulse{Every: 10 * time.Millisecond, Within: 20 * time.Millisecond}})
+		if err := linktest.Get(t, in.Ends); !strings.Contains(err.Error(), "pings") {
 			t.Errorf("down: %v", err)
 		}
 	})
 	t.Run("one that does answer is not", func(t *testing.T) {
-		l, in := dial(t, &socket.Server{URL: provide(t, echo), Pulse: socket.Pulse{Every: time.Millisecond}})
+		l, in := linktest.Dial(t, &socket.Server{URL: provide(t, echo), Pulse: socket.Pulse{Every: time.Millisecond}})
 		for range 100 {
-			send(t, l, ask("a", nil))
-			get(t, in.messages)
+			linktest.Send(t, l, "", linktest.Ask("a", nil))
+			linktest.Get(t, in.Messages)
 		}
-		if !l.(link.Prober).Alive(t.Context()) || len(in.down) > 0 {
+		if !l.(link.Prober).Alive(t.Context()) || len(in.Ends) > 0 {
 			t.Error("it is gone")
 		}
 	})
 	t.Run("and it may ask too", func(t *testing.T) {
 		answered := make(chan error, 1)
-		dial(t, &socket.Server{URL: provide(t, func(ctx context.Context, c *websocket.Conn) {
+		linktest.Dial(t, &socket.Server{URL: provide(t, func(ctx context.Context, c *websocket.Conn) {
 			go func() { answered <- c.Ping(ctx) }()
 			echo(ctx, c)
 		})})
-		if err := get(t, answered); err != nil {
+		if err := linktest.Get(t, answered); err != nil {
 			t.Error(err)
 		}
 	})
 	t.Run("4.2.1 liveness is a question of now", func(t *testing.T) {
-		l, _ := dial(t, &socket.Server{URL: provide(t, deaf)})
+		l, _ := linktest.Dial(t, &socket.Server{URL: provide(t, deaf)})
 		within, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 		defer cancel()
 		if l.(link.Prober).Alive(within) {
@@ -251,10 +179,10 @@ func TestPulse(t *testing.T) {
 		}
 	})
 	t.Run("a provider that does not read blocks nobody for ever", func(t *testing.T) {
-		l, in := dial(t, &socket.Server{URL: provide(t, deaf)})
+		l, in := linktest.Dial(t, &socket.Server{URL: provide(t, deaf)})
 		within, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		defer cancel()
-		big := ask("a", map[string]string{"t": strings.Repeat("x", 1<<20)})
+		big := linktest.Ask("a", map[string]string{"t": strings.Repeat("x", 1<<20)})
 		var err error
 		for err == nil {
 			err = l.Send(within, link.Outgoing{Message: big})
@@ -263,10 +191,10 @@ func TestPulse(t *testing.T) {
 			t.Error(err)
 		}
 		_ = l.Close()
-		if f := get(t, in.lost); !f.NotRun {
+		if f := linktest.Get(t, in.Losses); !f.NotRun {
 			t.Errorf("M-004 what was in the queue did not leave: %+v", f.Failure)
 		}
-		get(t, in.down)
+		linktest.Get(t, in.Ends)
 	})
 }
 
@@ -289,18 +217,18 @@ func TestDialErrors(t *testing.T) {
 		gone.URL + "/s3cr3t":       "refused",
 		"ftp://host/s3cr3t":        "has to be ws://",
 	} {
-		in := newInbox()
+		in := linktest.NewInbox()
 		_, err := (&socket.Server{URL: url, Header: http.Header{"Authorization": {"Bearer s3cr3t"}}}).Dial(t.Context(), in)
 		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "s3cr3t") {
 			t.Errorf("%s: %v, want %q", url, err, says)
 		}
-		if len(in.down) > 0 {
+		if len(in.Ends) > 0 {
 			t.Error("a link that never was is down")
 		}
 	}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := (&socket.Server{URL: refuse.URL}).Dial(over, newInbox()); !errors.Is(err, context.Canceled) {
+	if _, err := (&socket.Server{URL: refuse.URL}).Dial(over, linktest.NewInbox()); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -314,7 +242,7 @@ func TestNothingIsLeft(t *testing.T) {
 		echo(ctx, c)
 	})
 	cycle := func(i int) {
-		in := newInbox()
+		in := linktest.NewInbox()
 		l, err := (&socket.Server{URL: url}).Dial(t.Context(), in)
 		if err != nil {
 			t.Error(err)
@@ -322,14 +250,14 @@ func TestNothingIsLeft(t *testing.T) {
 		}
 		switch i % 4 {
 		case 0:
-			send(t, l, ask("a", nil))
+			linktest.Send(t, l, "", linktest.Ask("a", nil))
 		case 1:
-			send(t, l, jsonrpc.NewNotification("drop", nil))
-			get(t, in.down)
+			linktest.Send(t, l, "", jsonrpc.NewNotification("drop", nil))
+			linktest.Get(t, in.Ends)
 			return
 		}
 		_ = l.Close()
-		get(t, in.down)
+		linktest.Get(t, in.Ends)
 	}
 	cycle(0)
 	before := runtime.NumGoroutine()
@@ -342,16 +270,5 @@ func TestNothingIsLeft(t *testing.T) {
 		})
 	}
 	workers.Wait()
-	settles(t, before)
-}
-
-// settles waits until there are no more goroutines than before.
-func settles(t *testing.T, before int) {
-	t.Helper()
-	for began := time.Now(); runtime.NumGoroutine() > before; runtime.Gosched() {
-		if time.Since(began) > 10*time.Second {
-			stacks := make([]byte, 1<<20)
-			t.Fatalf("M-054 %d goroutines, before %d:\n%s", runtime.NumGoroutine(), before, stacks[:runtime.Stack(stacks, true)])
-		}
-	}
+	linktest.Settles(t, before)
 }

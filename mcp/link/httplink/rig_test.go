@@ -5,55 +5,13 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"testing"
-	"time"
 
 	"github.com/sluicegate/sluice/mcp/jsonrpc"
 	"github.com/sluicegate/sluice/mcp/link"
 	"github.com/sluicegate/sluice/mcp/link/httplink"
+	"github.com/sluicegate/sluice/mcp/link/linktest"
 )
-
-// A told is a message, and on whose stream it came.
-type told struct {
-	*jsonrpc.Message
-	of jsonrpc.ID
-}
-
-// A loss is a request that is lost.
-type loss struct {
-	id jsonrpc.ID
-	link.Failure
-}
-
-// An inbox hands on what it is told.
-type inbox struct {
-	messages chan told
-	lost     chan loss
-	bad      chan error
-	down     chan error
-}
-
-func newInbox() *inbox {
-	return &inbox{make(chan told, 1000), make(chan loss, 1000), make(chan error, 1000), make(chan error, 2)}
-}
-
-func (in *inbox) Message(m *jsonrpc.Message, of jsonrpc.ID) { in.messages <- told{m, of} }
-func (in *inbox) Lost(id jsonrpc.ID, f link.Failure)        { in.lost <- loss{id, f} }
-func (in *inbox) Bad(err error)                             { in.bad <- err }
-func (in *inbox) Down(err error)                            { in.down <- err }
-
-// get takes the next of something that has to come.
-func get[T any](t *testing.T, from <-chan T) T {
-	t.Helper()
-	select {
-	case v := <-from:
-		return v
-	case <-time.After(20 * time.Second):
-		t.Fatalf("no %T within 20 s", *new(T))
-		panic("unreachable")
-	}
-}
 
 // serve runs a provider until the test ends.
 func serve(t testing.TB, f http.HandlerFunc) *httptest.Server {
@@ -63,27 +21,9 @@ func serve(t testing.TB, f http.HandlerFunc) *httptest.Server {
 	return srv
 }
 
-func dial(t *testing.T, s *httplink.Server) (link.Link, *inbox) {
+func connect(t *testing.T, f http.HandlerFunc) (link.Link, *linktest.Inbox) {
 	t.Helper()
-	in := newInbox()
-	l, err := s.Dial(t.Context(), in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	return l, in
-}
-
-func connect(t *testing.T, f http.HandlerFunc) (link.Link, *inbox) {
-	t.Helper()
-	return dial(t, &httplink.Server{URL: serve(t, f).URL + "/mcp"})
-}
-
-func send(t *testing.T, l link.Link, version string, m *jsonrpc.Message) {
-	t.Helper()
-	if err := l.Send(t.Context(), link.Outgoing{Message: m, Version: version}); err != nil {
-		t.Fatal(err)
-	}
+	return linktest.Dial(t, &httplink.Server{URL: serve(t, f).URL + "/mcp"})
 }
 
 func call(id, tool string) *jsonrpc.Message {
@@ -121,13 +61,13 @@ func events(w http.ResponseWriter) func(text string) {
 func data(m *jsonrpc.Message) string { return "data: " + string(m.Raw) + "\n\n" }
 
 // session opens a legacy session: initialize and notifications/initialized.
-func session(t *testing.T, l link.Link, in *inbox) {
+func session(t *testing.T, l link.Link, in *linktest.Inbox) {
 	t.Helper()
-	send(t, l, "", jsonrpc.NewRequest(jsonrpc.StringID("init"), "initialize", map[string]any{}))
-	if m := get(t, in.messages); m.ID != jsonrpc.StringID("init") {
+	linktest.Send(t, l, "", jsonrpc.NewRequest(jsonrpc.StringID("init"), "initialize", map[string]any{}))
+	if m := linktest.Get(t, in.Messages); m.ID != jsonrpc.StringID("init") {
 		t.Fatalf("instead of the answer to initialize: %s", m.Raw)
 	}
-	send(t, l, legacy, jsonrpc.NewNotification("notifications/initialized", nil))
+	linktest.Send(t, l, legacy, jsonrpc.NewNotification("notifications/initialized", nil))
 }
 
 const (
@@ -154,17 +94,6 @@ func withSession(f http.HandlerFunc) http.HandlerFunc {
 			w.WriteHeader(http.StatusAccepted)
 		default:
 			f(w, r)
-		}
-	}
-}
-
-// settles waits until there are no more goroutines than before.
-func settles(t *testing.T, before int) {
-	t.Helper()
-	for began := time.Now(); runtime.NumGoroutine() > before; runtime.Gosched() {
-		if time.Since(began) > 10*time.Second {
-			stacks := make([]byte, 1<<20)
-			t.Fatalf("M-054 %d goroutines, before %d:\n%s", runtime.NumGoroutine(), before, stacks[:runtime.Stack(stacks, true)])
 		}
 	}
 }
