@@ -153,11 +153,11 @@ func openAdmin(p *program, _ *config.Config) (server, error) {
 		mux.Handle("GET "+flightsPath, p.admin.Guard(admin.Reader, flightsLive(p.models)))
 	}
 	return &adminServer{stop: stop, Server: http.Server{
-		Handler:           mux,
-		ReadHeaderTimeout: 5 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    32 << 10,
-		ErrorLog:          gate.ErrorLog(p.log),
+		Handler:        mux,
+		ReadTimeout:    5 * time.Second, // also of a body that nobody reads, before a refusal can be sent
+		IdleTimeout:    2 * time.Minute,
+		MaxHeaderBytes: 32 << 10,
+		ErrorLog:       gate.ErrorLog(p.log),
 	}}, nil
 }
 
