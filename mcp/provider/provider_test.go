@@ -3,8 +3,10 @@ package provider_test
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -190,5 +192,47 @@ func TestDeclare(t *testing.T) {
 	r.connected(2)
 	if _, err := p.Authorize(t.Context(), provider.CallerReference{}, provider.Check{Capability: "plant.run", Resource: "x", Path: "/site/x"}); err != nil {
 		t.Errorf("it has not been declared again: %v", err)
+	}
+}
+
+// A pauses is a log that keeps how long a provider waits each time.
+type pauses struct {
+	slog.Handler
+	next chan time.Duration
+}
+
+func (p pauses) Handle(_ context.Context, r slog.Record) error {
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Key == "next" {
+			p.next <- a.Value.Duration()
+		}
+		return true
+	})
+	return nil
+}
+
+// TestPauses has a broker that ends each connection after it has greeted the provider, as one
+// does whose handshake fails, or that gives the slot to the next in line at once.
+func TestPauses(t *testing.T) {
+	const first, longest = 10 * time.Millisecond, 500 * time.Millisecond
+	kept := pauses{slog.NewTextHandler(io.Discard, nil), make(chan time.Duration, 100)}
+	o := provider.Options{Slot: "site", Secret: secret, Handler: &provider.Server{}, FirstPause: first, LongestPause: longest, Logger: slog.New(kept)}
+	var n atomic.Int32
+	o.URL = listen(t, func(b *peer) {
+		b.send(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+		if n.Add(1) == 5 {
+			<-time.After(2 * longest) // one that is good
+		}
+		_ = b.ws.CloseNow()
+	})
+	p, err := provider.Dial(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	for i, most := range []time.Duration{first, 2 * first, 4 * first, 8 * first, first, 2 * first} {
+		if got := <-kept.next; got < most/2 || got > most {
+			t.Errorf("M-113 pause %d is %v, want %v to %v", i+1, got, most/2, most)
+		}
 	}
 }
