@@ -19,7 +19,11 @@ type ledgered struct {
 
 // ledgered starts one. It is ready when it has made its records.
 func (p *place) ledgered(name string, records int) (*ledgered, error) {
-	cmd := exec.Command(os.Args[0], "-ledger", strconv.Itoa(records))
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(self, "-ledger", strconv.Itoa(records))
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
