@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -163,8 +164,9 @@ func TestRevoked(t *testing.T) {
 		for _, listed := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, slot configured %v", c.name, listed), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
+					var log journal
 					r := newRig(t, nil, func(o *mcp.Options) {
-						o.Policy = with(secret, "/site")
+						o.Policy, o.Logger = with(secret, "/site"), slog.New(slog.NewTextHandler(&log, nil))
 						if listed {
 							o.Slots = append(o.Slots, mcp.Slot{Name: "site"})
 						}
@@ -177,6 +179,9 @@ func TestRevoked(t *testing.T) {
 					there := slices.ContainsFunc(r.Providers(), func(s mcp.ProviderStatus) bool { return s.Slot == "site" && s.Connected })
 					if there != c.stays {
 						t.Errorf("it is connected: %v", there)
+					}
+					if said := strings.Contains(string(log.read()), `msg="mcp: a provider that dials in has gone" slot=site provider=provider:scada`); said == c.stays {
+						t.Errorf("the log says that it has gone: %v", said)
 					}
 				})
 			})

@@ -292,6 +292,9 @@ func (sl *slot) dropped(k *conn, err error) {
 	}
 	sl.mu.Unlock()
 	if gone {
+		if sl.conf().Dialer == nil && sl.b.ctx.Err() == nil { // of one that is called, pause says it
+			sl.b.log.Warn("mcp: a provider that dials in has gone", "slot", sl.name, "provider", k.providerName(), "error", err)
+		}
 		sl.b.cache.Drop(sl.name)
 		sl.b.unionMayHaveChanged()
 	}
