@@ -28,36 +28,50 @@ import (
 //	provider gone ───────► answered ─ as after a deadline
 type call struct {
 	b       *Broker
-	slot    *slot
 	session *Session
-	caller  *policy.Caller
-	params  http.Header // that repeat arguments; nil where there are none
 	x       Exchange
-	id      jsonrpc.ID // the broker's own, and its name in the ledger
-	name    string     // the same as text
-	earlier string     // the call with whose admission it goes on; empty for its own; under calls.mu
-	request *jsonrpc.Message
-	version string          // the revision that the client speaks
-	token   json.RawMessage // the client's progress token
+	id      jsonrpc.ID // the broker's own
+	name    string     // the same as text, and its name in the ledger
+	earlier string     // the call with whose admission it goes on; empty for its own; on calls.mu
 	start   time.Time
 	ctx     context.Context // ends when nobody waits for an answer
 	leave   context.CancelFunc
-	who     sluice.Call // what is admitted
 
-	mu        sync.Mutex
+	caller      *policy.Caller
+	correlation string
+	params      http.Header     // that repeat arguments; nil where there are none
+	token       json.RawMessage // the client's progress token
+	who         sluice.Call     // what is admitted
+
+	mu sync.Mutex
+
+	// What it is about. The goroutine that serves the call writes it, on mu: see learn.
+	slot    *slot
+	request *jsonrpc.Message
+	version string // the revision that the client speaks
+	tool    *tool
+
+	// What it holds.
 	admission sluice.Admission
 	admitted  bool
-	overdue   *time.Timer // see overdue.go, as the two after it
 	since     time.Time   // it was admitted
 	kept      []string    // rules whose slots it held when it was last looked at
-	conn      *conn       // where it was sent
-	upstream  jsonrpc.ID  // its id there, and its progress token: at first the broker's own
+	overdue   *time.Timer // looks again; see overdue.go
+	ended     bool        // the work's side
+
+	// Where the provider works on it.
+	conn      *conn      // where it was sent
+	upstream  jsonrpc.ID // its id there, and its progress token: at first the broker's own
+	reference string     // the caller's, as the provider knows it
 	sent      bool
 	told      bool // the provider, to stop
 	resent    bool
 	rounds    int // how often the provider has asked for input
+	task      string
+	parked    bool // answered with a question; its admission waits for the client's answer
+
+	// How the client is answered.
 	answered  bool
-	ended     bool
 	why       audit.Outcome // how the client's side has ended
 	timer     *time.Timer
 	due       time.Time   // the deadline
@@ -65,17 +79,11 @@ type call struct {
 	lapsing   *time.Timer // ends with the deadline of a call whose provider has gone
 	progress  *float64    // the last value that was passed on
 	shown     json.RawMessage
-	said      json.RawMessage // the last message that was
-	task      string
-	parked    bool                                    // answered with a question; its admission waits for the client's answer
+	said      json.RawMessage                         // the last message that was
 	listening bool                                    // holds nothing and lasts as long as the client likes
 	cached    func(result json.RawMessage)            // keeps a result that may be given again
 	filter    func(*jsonrpc.Message) *jsonrpc.Message // takes from a result what is not the caller's
 	undo      func()                                  // takes back what was noted for a request that fails
-	reference string                                  // the caller's, as the provider knows it
-
-	correlation string
-	tool        *tool
 }
 
 // answer ends the client's side with a frame, once. It reports whether it did. The caller
@@ -158,11 +166,11 @@ func (c *call) failWith(what protocol.Situation, e audit.Event, message string, 
 func (c *call) failCode(code int64, status int, message string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.release()
 	e := &jsonrpc.Error{Code: code, Message: message}
 	if c.answer(jsonrpc.NewError(c.request.ID, e), status, audit.Invalid) {
 		c.note(audit.Event{Action: audit.Complete, Outcome: audit.Invalid, Error: message})
 	}
-	c.release()
 }
 
 func (c *call) isAnswered() bool {

@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"encoding/json"
-	"time"
 
 	"github.com/sluicegate/sluice/mcp/audit"
 	"github.com/sluicegate/sluice/mcp/cache"
@@ -35,7 +34,7 @@ func (c *call) fromCache(t *tool) bool {
 func (sl *slot) cacheRule(t *tool) *CacheRule {
 	rules := sl.conf().Cache
 	for i := range rules {
-		if r := &rules[i]; r.Tool == t.name && r.TTL > time.Duration(0) && (t.readOnly || r.Writes) {
+		if r := &rules[i]; r.Tool == t.name && r.TTL > 0 && (t.readOnly || r.Writes) {
 			return r
 		}
 	}
@@ -46,12 +45,12 @@ func (sl *slot) cacheRule(t *tool) *CacheRule {
 func (c *call) resultRaw(result json.RawMessage) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.release()
 	m := jsonrpc.NewResult(c.request.ID, result)
-	if c.version == "" || !c.modern() {
+	if !c.modern() {
 		m = m.Edit(jsonrpc.Delete("result", "resultType"))
 	}
 	if c.answer(c.dress(m), okStatus, audit.CacheHit) {
 		c.note(audit.Event{Action: audit.Admit, Outcome: audit.CacheHit, Allowed: true})
 	}
-	c.release()
 }
