@@ -79,7 +79,7 @@ func shown(v any) toolResult {
 	return toolResult{Content: []content{{"text", string(text)}}, StructuredContent: v}
 }
 
-// ownTool makes the description of one of the broker's own tools.
+// describe makes one of the broker's own tools.
 func describe(name, description, inputSchema string, readOnly bool) tool {
 	text, _ := json.Marshal(map[string]any{
 		"name": name, "description": description, "inputSchema": json.RawMessage(inputSchema),

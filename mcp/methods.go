@@ -123,9 +123,8 @@ func (s *Session) hello(c *call) (hello, bool) {
 	if s.slot.all || s.slot.builtin != nil {
 		return s.b.hello(s.slot), true
 	}
-	k := s.connected(c.ctx)
+	k := s.provider(c)
 	if k == nil {
-		c.fail(protocol.Unavailable, audit.Failed, s.slot.absent(), reason{Reason: "provider-absent"})
 		return hello{}, false
 	}
 	return k.hello, true

@@ -178,7 +178,7 @@ func (s *Session) progressed(m *jsonrpc.Message) {
 	q := s.questions[jsonrpc.RawID(token)]
 	s.mu.Unlock()
 	if q != nil && q.token != nil {
-		q.from.progress(s.strip(m).Edit(jsonrpc.Set(q.token, "params", protocol.MetaProgress)))
+		q.from.progress(protocol.Strip(m).Edit(jsonrpc.Set(q.token, "params", protocol.MetaProgress)))
 	}
 }
 

@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"context"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -234,7 +233,7 @@ func (s *Session) notification(m *jsonrpc.Message) {
 		s.progressed(m)
 	case "notifications/roots/list_changed":
 		if k := s.slot.connection(); k != nil && protocol.EraOf(k.hello.version) == protocol.Legacy {
-			k.respond(s.strip(m))
+			k.respond(protocol.Strip(m))
 		}
 	case "tools/call":
 		// Without an id nothing tells when it ends, so no slot could ever come back.
@@ -302,10 +301,3 @@ func (s *Session) hears() bool {
 	defer s.mu.Unlock()
 	return len(s.listening) > 0 || s.version != "" && s.o.Push != nil
 }
-
-// strip takes from a client's message what only the broker may say, and what was said to
-// the broker alone.
-func (s *Session) strip(m *jsonrpc.Message) *jsonrpc.Message { return protocol.Strip(m) }
-
-// connected waits for the slot's provider as long as it is being connected.
-func (s *Session) connected(ctx context.Context) *conn { return s.slot.await(ctx) }
