@@ -31,7 +31,8 @@ const MaxFrame = 4 << 20
 //
 // Messages that come on one stream are told one at a time, in order; a link that is not
 // Shared has several streams. Lost and Bad may come meanwhile, Down comes alone. The
-// methods return fast and never wait for the link.
+// methods return fast and never wait for the link, but for one: Message may wait while many
+// answers to the provider's own requests have not left, each of which is given up in a second.
 type Inbox interface {
 	// Message takes a message. Of is our request on whose stream it came; the zero ID if
 	// the link cannot tell. It is never a batch: its messages are told one by one.
