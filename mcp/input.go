@@ -91,13 +91,9 @@ func (q *inquiry) resume() {
 	for _, name := range q.names {
 		given = jsonrpc.SetIn(given, q.answers[name], name)
 	}
-	state := jsonrpc.Delete("params", "requestState")
-	if q.state != nil {
-		state = jsonrpc.Set(q.state, "params", "requestState")
-	}
 	c := q.call
 	c.mu.Lock()
-	c.request = c.request.Edit(jsonrpc.Set(given, "params", "inputResponses"), state)
+	c.request = c.request.Edit(jsonrpc.Set(given, "params", "inputResponses"), requestState(q.state))
 	c.upstream = c.b.nextID()
 	c.mu.Unlock()
 	k := c.slot.await(c.ctx)

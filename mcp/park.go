@@ -72,7 +72,7 @@ func (c *call) parks(m *jsonrpc.Message) bool {
 	}
 	inner, _ := jsonrpc.Lookup(m.Result, "requestState")
 	until := time.Now().Add(parkLife)
-	sealed, _ := json.Marshal(p.seal(parkedState{c.name, c.slot.name, c.caller.Identity(), c.tool.nameOr(""), inner, until.Unix()}))
+	sealed, _ := json.Marshal(p.seal(parkedState{c.name, c.slot.name, c.caller.Identity(), c.toolName(), inner, until.Unix()}))
 	answer, status := c.inbound(m)
 	c.answer(answer.Edit(jsonrpc.Set(sealed, "result", "requestState")), status, audit.Completed)
 	if !room {
@@ -120,7 +120,7 @@ func (p *parking) take(id string) *call {
 // unpark goes on with the admission of an earlier call, if c brings the input that one
 // asked for. It reports whether it does, and false for ok if it has answered c: a state
 // that the broker has not sealed, or for another caller, is worth nothing.
-func (c *call) unpark(name string) (again, ok bool) {
+func (c *call) unpark() (again, ok bool) {
 	raw, has := c.request.Param("requestState")
 	if !has || !c.modern() {
 		return false, true
@@ -129,15 +129,11 @@ func (c *call) unpark(name string) (again, ok bool) {
 	_ = json.Unmarshal(raw, &sealed)
 	p := &c.b.parking
 	s, valid := p.open(sealed)
-	if !valid || s.Slot != c.slot.name || s.Who != c.caller.Identity() || s.Tool != c.tool.nameOr("") {
+	if !valid || s.Slot != c.slot.name || s.Who != c.caller.Identity() || s.Tool != c.toolName() {
 		c.failCode(codeInvalidParams, okStatus, "requestState is not what the tool's last answer carried")
 		return false, false
 	}
-	own := jsonrpc.Delete("params", "requestState")
-	if s.State != nil {
-		own = jsonrpc.Set(s.State, "params", "requestState")
-	}
-	c.learn(func() { c.request = c.request.Edit(own) })
+	c.learn(func() { c.request = c.request.Edit(requestState(s.State)) })
 	if time.Now().Unix() > s.Until {
 		return false, true
 	}
@@ -146,6 +142,14 @@ func (c *call) unpark(name string) (again, ok bool) {
 		return false, true
 	}
 	return c.inherit(first), true
+}
+
+// requestState makes a provider's own state, nil for none, that of a request.
+func requestState(state json.RawMessage) jsonrpc.Edit {
+	if state == nil {
+		return jsonrpc.Delete("params", "requestState")
+	}
+	return jsonrpc.Set(state, "params", "requestState")
 }
 
 // inherit takes over what a parked call holds. It reports false if that has ended.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/mcp"
+	"github.com/sluicegate/sluice/mcp/link/loopback"
 	"github.com/sluicegate/sluice/mcp/mcptest"
 )
 
@@ -97,6 +98,16 @@ func TestParked(t *testing.T) {
 		free(t, r, c)
 		c.brings(state).passed()
 		free(t, r, c)
+	})
+	bubble(t, "M-118 the state of one tool is not another's, even if nobody knows the provider's tools", nil, nil, func(t *testing.T, r *rig, _ *client) {
+		p := mcptest.New(mcptest.Options{})
+		t.Cleanup(p.Close)
+		r.addSlot(mcp.Slot{Name: "m", Protocol: "modern", RequestTimeout: time.Minute, ConnectTimeout: time.Minute,
+			Dialer: &loopback.Dialer{Name: "listless", Serve: func(c *loopback.Conn) error { return p.Serve(filtered{c, "tools/list", false}) }}})
+		c := r.client("m", "2026-07-28", nil)
+		state := c.parks()
+		c.call("echo", `{}`, "requestState", state, "inputResponses", `{}`, "_meta", mcptest.Meta).refused(-32602)
+		c.brings(state).passed()
 	})
 	bubble(t, "M-118 of more than 10000 that wait the next gives its slot back, and may come back as a new call", nil, nil, func(t *testing.T, r *rig, _ *client) {
 		r.serves(mcp.Slot{Name: "m", Protocol: "modern"}, mcptest.Options{Forget: true})

@@ -12,8 +12,9 @@ import (
 // callTool admits a call of a tool and passes it on. Nothing is taken before the last step:
 // what is denied, unknown, malformed or known already costs nothing.
 func (s *Session) callTool(c *call) {
-	name, ok := toolName(c)
-	if !ok {
+	name := c.toolName()
+	if name == "" {
+		c.failCode(codeInvalidParams, okStatus, "tools/call needs the tool's name")
 		return
 	}
 	switch {
@@ -28,15 +29,11 @@ func (s *Session) callTool(c *call) {
 	}
 }
 
-// toolName returns the tool that a call names, or answers the call.
-func toolName(c *call) (string, bool) {
+// toolName returns the tool that a call names, which may be one that nobody knows.
+func (c *call) toolName() string {
 	raw, _ := c.request.Param("name")
 	name, _ := jsonrpc.Text(raw)
-	if name == "" {
-		c.failCode(codeInvalidParams, okStatus, "tools/call needs the tool's name")
-		return "", false
-	}
-	return name, true
+	return name
 }
 
 func (s *Session) callProvider(c *call, name string) {
@@ -57,7 +54,7 @@ func (s *Session) callProvider(c *call, name string) {
 	if t != nil && (!c.repeats(t) || !c.valid(t)) {
 		return
 	}
-	if again, ok := c.unpark(name); !ok || again {
+	if again, ok := c.unpark(); !ok || again {
 		if ok {
 			c.dispatch(k)
 		}
