@@ -98,7 +98,8 @@ type Options struct {
 	// DialledTimeout is the RequestTimeout of slots that nobody has configured.
 	DialledTimeout time.Duration
 	// ListTimeout bounds how long a provider may take to list its tools; what the others
-	// have is shown without it. Zero is 10 s.
+	// have is shown without it. It has to be shorter than a slot's ConnectTimeout, or one that
+	// lists nothing is never connected. Zero is 5 s.
 	ListTimeout time.Duration
 	// MaxName is the longest name of a tool in _all. Zero is 128. A longer one is cut, and
 	// ends in a digest of the whole.

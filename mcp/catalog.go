@@ -22,7 +22,7 @@ const (
 	maxTools   = 10_000
 	maxPages   = 200
 	maxListed  = 16 << 20 // bytes of all pages
-	listTime   = 10 * time.Second
+	listTime   = 5 * time.Second
 	settleTime = 250 * time.Millisecond // changes that follow each other so soon are one
 )
 

@@ -102,7 +102,7 @@ func TestParked(t *testing.T) {
 	bubble(t, "M-118 the state of one tool is not another's, even if nobody knows the provider's tools", nil, nil, func(t *testing.T, r *rig, _ *client) {
 		p := mcptest.New(mcptest.Options{})
 		t.Cleanup(p.Close)
-		r.addSlot(mcp.Slot{Name: "m", Protocol: "modern", RequestTimeout: time.Minute, ConnectTimeout: time.Minute,
+		r.addSlot(mcp.Slot{Name: "m", Protocol: "modern", RequestTimeout: time.Minute,
 			Dialer: &loopback.Dialer{Name: "listless", Serve: func(c *loopback.Conn) error { return p.Serve(filtered{c, "tools/list", false}) }}})
 		c := r.client("m", "2026-07-28", nil)
 		state := c.parks()
