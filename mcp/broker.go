@@ -42,8 +42,8 @@ var errClosed = errors.New("mcp: the connection has ended")
 
 // The broker's own slots.
 const (
-	AllSlot    = "_all"    // the tools of all providers
-	BrokerSlot = "_broker" // the broker's own
+	AllSlot    = policy.AllSlot    // the tools of all providers
+	BrokerSlot = policy.BrokerSlot // the broker's own
 )
 
 // Bounds of what one client may have under way.
