@@ -31,6 +31,7 @@ const (
 // A compiler checks a decoded Config and makes its rules, in the order of [sluice.Policy].
 type compiler struct {
 	c       *Config
+	env     func(name string) (value string, ok bool)
 	report  func(Problem)
 	ids     map[string]Pos
 	shadows int      // how many rules only report
@@ -38,8 +39,8 @@ type compiler struct {
 }
 
 // compile fills c's policy and reports what is wrong beyond the single value.
-func compile(c *Config, report func(Problem)) {
-	k := &compiler{c: c, report: report, ids: map[string]Pos{}}
+func compile(c *Config, env func(name string) (value string, ok bool), report func(Problem)) {
+	k := &compiler{c: c, env: env, report: report, ids: map[string]Pos{}}
 	k.listeners()
 	k.store()
 	k.identity()

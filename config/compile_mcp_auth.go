@@ -16,6 +16,9 @@ func (k *compiler) authorization(m *MCP) {
 			k.problem(&p.ID, CodeDuplicate, "two providers have this id; the other is at %s", k.c.places[first].pos)
 		}
 		providers[p.ID] = &p.ID
+		if secret, _ := k.env(p.SecretEnv); secret == "" && p.SecretEnv != "" {
+			k.problem(&p.SecretEnv, WarnMissing, "the environment variable %s is not set; serve does not start without it", p.SecretEnv)
+		}
 		if slices.Contains(p.Subjects, "anonymous") {
 			k.problem(&p.Subjects, CodeValue, "a provider that has shown its secret is not anonymous; name a subject such as service:%s", p.ID)
 		}

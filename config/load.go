@@ -172,7 +172,7 @@ func (l *loader) finish() (*Config, Problems) {
 	d := decoder{env: l.o.Env, read: l.o.ReadFile, places: c.places, report: l.report}
 	d.structure(l.root, reflect.ValueOf(&c.Root).Elem(), "")
 	decoded := l.problems.Errors()
-	compile(c, func(p Problem) {
+	compile(c, l.o.Env, func(p Problem) {
 		if !decoded.explain(p) {
 			l.report(p)
 		}

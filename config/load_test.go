@@ -74,7 +74,7 @@ func TestGoodFilesLoad(t *testing.T) {
 			if filepath.Base(path) == "local.yaml" || filepath.Base(path) == "spector-prose.yaml" {
 				paths = []string{"../examples/spector.yaml", path}
 			}
-			c, problems := Load(paths, Options{})
+			c, problems := Load(paths, Options{Env: func(name string) (string, bool) { return "value of " + name, true }})
 			if err := problems.Err(); err != nil {
 				t.Fatal(err)
 			}
