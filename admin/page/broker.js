@@ -148,9 +148,9 @@ function slotRow(slot) {
   return el("tr", {},
     el("td", {}, el("span", { class: "id" }, slot.slot), el("span", { class: "sub" }, slot.kind === "dialled" ? "the broker calls it" : "dials in")),
     el("td", {}, el("span", { class: slot.connected ? "" : "some" }, slot.connected ? "connected" : "not connected"), el("br"), " ", el("span", { class: "sub" }, about)),
-    el("td", { class: "n", "data-unit": "tools" }, count(slot.tools)),
-    el("td", { class: "n", "data-unit": "clients" }, count(slot.clients)),
-    el("td", { class: "n", "data-unit": "bad frames" }, el("span", { class: slot.badFrames ? "some" : "none" }, count(slot.badFrames ?? 0))));
+    el("td", { class: "n", "data-unit": slot.tools === 1 ? "tool" : "tools" }, count(slot.tools)),
+    el("td", { class: "n", "data-unit": slot.clients === 1 ? "client" : "clients" }, count(slot.clients)),
+    el("td", { class: "n", "data-unit": slot.badFrames === 1 ? "bad frame" : "bad frames" }, el("span", { class: slot.badFrames ? "some" : "none" }, count(slot.badFrames ?? 0))));
 }
 
 function newCall(call) {
