@@ -83,7 +83,7 @@ func overLoopback(r *http.Request) bool {
 func (v *visit) guard() *fault {
 	local := overLoopback(v.r)
 	if local && !v.f.origins.named(v.r.Host) {
-		return invalid(http.StatusForbidden, jsonrpc.ID{}, "Host is not a name of this broker; its operator can allow it by hosts")
+		return invalid(http.StatusForbidden, jsonrpc.ID{}, "Host is not a name of this broker; its operator can allow it in mcp.allowedHosts")
 	}
 	sent := v.r.Header["Origin"]
 	if len(sent) == 0 {
@@ -91,7 +91,7 @@ func (v *visit) guard() *fault {
 	}
 	v.w.Header().Add("Vary", "Origin")
 	if len(sent) > 1 || !v.f.origins.allows(sent[0], local) {
-		return invalid(http.StatusForbidden, jsonrpc.ID{}, "Origin may not use this broker; its operator can allow it by origins")
+		return invalid(http.StatusForbidden, jsonrpc.ID{}, "Origin may not use this broker; its operator can allow it in mcp.allowedOrigins")
 	}
 	h := v.w.Header()
 	h.Set("Access-Control-Allow-Origin", sent[0])
