@@ -339,8 +339,10 @@ func TestBacklogOfAll(t *testing.T) {
 	if got := reader.take(); len(got.events) != 1 {
 		t.Error("got", got)
 	}
-	if !good.append(make([]byte, 1)) || !good.append(make([]byte, 1)) || good.append(make([]byte, 1)) {
-		t.Error("the share of a crowd is not two bytes")
+	for i, fits := range []bool{true, true, false} {
+		if good.append(make([]byte, 1)) != fits {
+			t.Errorf("the share of a crowd is not two bytes, says byte %d", i+1)
+		}
 	}
 	reader.close()
 	writer.close()
