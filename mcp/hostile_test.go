@@ -24,10 +24,10 @@ func TestListsWithoutEnd(t *testing.T) {
 		{"of long descriptions", `{"name":"a","description":"` + strings.Repeat("x", 4_000_000) + `"}`, "more than 16 MiB"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := newRig(t, nil, nil)
+			r := newRig(t, nil, func(o *mcp.Options) { o.ListTimeout = time.Minute }) // the bounds are what ends it
 			p := mcptest.New(mcptest.Options{})
 			t.Cleanup(p.Close)
-			r.addSlot(mcp.Slot{Name: "l", Protocol: "legacy", Dialer: answering(p, "tools/list", `{"tools":[`+c.tools+`],"nextCursor":"next"}`)})
+			r.addSlot(mcp.Slot{Name: "l", Protocol: "legacy", ConnectTimeout: 2 * time.Minute, Dialer: answering(p, "tools/list", `{"tools":[`+c.tools+`],"nextCursor":"next"}`)})
 			r.client("l", "2025-11-25", nil) // waits until the provider is connected
 			for _, s := range r.Diagnose(t.Context(), mcp.Query{Slot: "l"}).Slots {
 				if s.Slot == "l" && (!s.Connected || !strings.Contains(s.ToolsError, c.says)) {
