@@ -245,6 +245,22 @@ func TestTypeScriptProviderOfASilentBroker(t *testing.T) {
 	}
 }
 
+// TestTypeScriptProviderAlone has a broker that the program plays itself.
+func TestTypeScriptProviderAlone(t *testing.T) {
+	for scene, want := range map[string]string{
+		"pauses":   "longer and longer", // M-113 after connections that do not last
+		"nonsense": "alive",
+		"memory":   "no more than before",
+	} {
+		t.Run(scene, func(t *testing.T) {
+			out, err := exec.CommandContext(bounded(t), node(t), "--expose-gc", nodeFile("mcp-provider-alone.mjs"), scene).CombinedOutput()
+			if got := strings.TrimSpace(string(out)); err != nil || got != want {
+				t.Errorf("%s, %v; want %s", got, err, want)
+			}
+		})
+	}
+}
+
 func TestTypeScriptCallerReference(t *testing.T) {
 	index, err := filepath.Abs("../../sdk/typescript/index.mjs")
 	if err != nil {

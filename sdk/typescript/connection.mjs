@@ -17,6 +17,7 @@ export class Connection {
   #pending = new Map(); // by id
   #asked = 0;
   #heard = performance.now();
+  began = performance.now();
   #pulse;
   #end;
   #greet;
@@ -84,7 +85,8 @@ export class Connection {
   #take(text) {
     this.#heard = performance.now();
     this.#greet();
-    const message = JSON.parse(text);
+    const message = parsed(text);
+    if (!message) return this.close();
     const waiting = message.method === undefined ? this.#pending.get(message.id) : undefined;
     if (!waiting) return this.#onmessage(message);
     this.#pending.delete(message.id);
@@ -97,6 +99,15 @@ export class Connection {
   #beat(pulseMs) {
     if (performance.now() - this.#heard > 2 * pulseMs) this.close();
     else this.ask('ping').catch(() => {}); // whoever works on something finds out
+  }
+}
+
+// The message in a text, undefined if there is none. What a listener throws would end the process.
+function parsed(text) {
+  try {
+    return JSON.parse(text) ?? undefined;
+  } catch {
+    return undefined;
   }
 }
 

@@ -13,7 +13,10 @@ export interface ProviderOptions {
   declaration?: Declaration;
   /** Opens a WebSocket with headers. By default that of Node 22 and newer; the README shows the one for "ws". */
   connect?: (url: string, protocol: string, headers: Record<string, string>) => WebSocketLike;
-  /** How long is waited after a failure, doubled with each up to longestPauseMs; half of it is random. 200 and 15 000. */
+  /**
+   * How long is waited after a failure, doubled with each up to longestPauseMs; half of it is random. A
+   * connection that has ended before longestPauseMs was over counts as failed. 200 and 15 000.
+   */
   firstPauseMs?: number;
   longestPauseMs?: number;
   /** How often the broker is asked whether it is there. 15 000. */

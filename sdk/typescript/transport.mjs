@@ -16,7 +16,8 @@ export class ProviderTransport {
   #options;
   #declaration;
   #connection; // undefined while there is none
-  #waiting = []; // those who wait for another connection
+  #changed; // a promise that resolves when there is another connection, or none any more
+  #change; // resolves it
   #running = new Set(); // ids of the broker's requests under way
   #closed = false;
   #wake = () => {};
@@ -26,9 +27,10 @@ export class ProviderTransport {
     this.#options = { url: at, headers: secret ? { 'X-Provider-Token': secret } : {}, connect, firstPauseMs, longestPauseMs, pulseMs };
     this.#declaration = declaration;
     const transport = this;
+    this.#use(undefined);
     this.broker = new Broker({
       ask: (method, params) => transport.#ask(method, params),
-      changed: () => new Promise((resolve) => { transport.#waiting.push(resolve); }),
+      changed: () => transport.#changed,
       set declaration(next) { transport.#declaration = next; },
     }, { settleWithinMs, clockDifferenceMs });
   }
@@ -92,7 +94,8 @@ export class ProviderTransport {
   async #keep(connection) {
     for (let failures = 0; ; failures++) {
       let reason = connection && await connection.ended;
-      if (connection) failures = 0;
+      // One that did not last is as good as a failure, or they would follow each other at once.
+      if (connection && performance.now() - connection.began >= this.#options.longestPauseMs) failures = 0;
       this.#lost();
       if (this.#closed) return;
       await this.#pause(failures, reason);
@@ -118,7 +121,8 @@ export class ProviderTransport {
 
   #use(connection) {
     this.#connection = connection;
-    for (const resolve of this.#waiting.splice(0)) resolve();
+    this.#change?.();
+    this.#changed = new Promise((resolve) => { this.#change = resolve; });
   }
 
   async #ask(method, params) {
