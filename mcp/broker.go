@@ -14,22 +14,17 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
-	"regexp"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/resource"
 	"github.com/sluicegate/sluice/mcp/audit"
 	"github.com/sluicegate/sluice/mcp/cache"
 	"github.com/sluicegate/sluice/mcp/jsonrpc"
 	"github.com/sluicegate/sluice/mcp/policy"
-	"github.com/sluicegate/sluice/mcp/protocol"
 )
 
 // Errors of a Broker.
@@ -52,15 +47,16 @@ const (
 	maxQuestions     = 100
 	maxSubscriptions = 1000
 	maxURI           = 8 << 10 // bytes of what a client subscribes to
-	maxSlots         = 1000
 )
+
+// maxSlots bounds the slots, those that providers dial into included.
+const maxSlots = 1000
 
 // HTTP statuses that answers go out with.
 const (
 	okStatus         = 200
 	acceptedStatus   = 202
 	badRequestStatus = 400
-	notFoundStatus   = 404
 )
 
 const (
@@ -68,89 +64,36 @@ const (
 	codeInvalidParams  = jsonrpc.InvalidParams
 )
 
-// Options of a broker. What can be changed while it runs is taken over by [Broker.Reload].
-type Options struct {
-	// Slots are the providers' places. A provider may also dial into one that is not
-	// listed, if the policy lets it serve there.
-	Slots []Slot
-	// Policy says who may do what. Nil lets everybody do everything, knows no provider and
-	// no operator.
-	Policy *policy.Policy
-	// Table says how errors look in each era. Nil is the default.
-	Table *protocol.Table
-	// Limits is set if there is a limits block, even one without rules: it makes batches
-	// with tools refused, and lists the tool that releases calls.
-	Limits bool
-	// Requirements are the rules that want reservations; Order are the block's rules, in
-	// configuration order.
-	Requirements []Requirement
-	Order        []string
-	// StartWithin is how long after a reservation its work may begin, by rule. A rule that is not
-	// listed lets it begin as long as its window, and a minute at most.
-	StartWithin map[string]time.Duration
-	// Methods is set if a rule is about requests other than calls of tools.
-	Methods bool
-	// ForwardCancel are rules whose slots stay held after a cancellation, of which the
-	// provider is told all the same.
-	ForwardCancel []string
-	// Takeover says when a provider may take a slot that its other connection holds.
-	Takeover TakeoverMode
-	// DialledTimeout is the RequestTimeout of slots that nobody has configured.
-	DialledTimeout time.Duration
-	// ListTimeout bounds how long a provider may take to list its tools; what the others
-	// have is shown without it. It has to be shorter than a slot's ConnectTimeout, or one that
-	// lists nothing is never connected. Zero is 5 s.
-	ListTimeout time.Duration
-	// MaxName is the longest name of a tool in _all. Zero is 128. A longer one is cut, and
-	// ends in a digest of the whole.
-	MaxName int
-
-	// What follows cannot be changed while the broker runs.
-
-	// Name and Version are what the broker calls itself.
-	Name, Version string
-	// Secret signs what clients carry for the broker, and names reservations. Nil draws
-	// one: then nobody can go on after a restart.
-	Secret []byte
-	// CacheBytes bounds the results that are kept. Zero is 64 MiB.
-	CacheBytes int
-	// Grace is how long Close waits for calls that are under way.
-	Grace time.Duration
-	// Durable says that the controller's store outlives the process, for diagnosis.
-	Durable bool
-	// StoreFault says why the controller's store does not take what has to be kept, empty if it
-	// does: a disk that is full can be read all the same. Nil is a store that does not say.
-	StoreFault func() string
-	// Audit hears of everything that is done. It must not block. Nil is nobody.
-	Audit func(audit.Event)
-	// Logger gets what operators should know. Nil is silence.
-	Logger *slog.Logger
-}
-
 // A Broker is safe for concurrent use.
 type Broker struct {
+	// What never changes.
 	ctl      *sluice.Controller
 	log      *slog.Logger
-	process  string
-	number   atomic.Uint64
+	process  string // a UUID of its own, which its ids have in them
 	info     map[string]string
-	infoJSON json.RawMessage
+	infoJSON json.RawMessage // the same
 	audit    func(audit.Event)
 	grace    time.Duration
 	started  time.Time
 	durable  bool
 	fault    func() string
+	secret   []byte
 
-	ctx      context.Context
+	ctx      context.Context // until the connections end
 	cancel   context.CancelFunc
-	stopping chan struct{}
+	stopping chan struct{} // closed when Close begins
 	running  sync.WaitGroup
 
-	options      atomic.Pointer[Options]
-	reloading    sync.Mutex
-	telling      *time.Timer // runs while the clients of _all are about to be told; on mu
-	mu           sync.RWMutex
-	slots        map[string]*slot
+	reloading sync.Mutex // held by one Reload at a time
+	options   atomic.Pointer[Options]
+	holdTimes atomic.Pointer[holdTimes]
+	number    atomic.Uint64 // of the latest id
+
+	mu      sync.RWMutex
+	slots   map[string]*slot
+	telling *time.Timer // runs while the clients of _all are about to be told
+
+	// Tables with locks of their own.
 	calls        calls
 	sessions     sessions
 	tasks        tasks
@@ -159,10 +102,8 @@ type Broker struct {
 	callers      callers
 	awaited      awaited
 	declarations policy.Declarations
-	secret       []byte
 	cache        *cache.Cache
 	recent       recent // events
-	holdTimes    atomic.Pointer[holdTimes]
 	refusals     recent // those of calls that were not let through, which many others would wash away
 }
 
@@ -200,111 +141,7 @@ func New(ctl *sluice.Controller, o Options) (*Broker, error) {
 	return b, nil
 }
 
-// slotName is what a slot may be called: it is part of paths, of names of tools and of
-// rules. Names with a leading underscore are the broker's own.
-var slotName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
-
-// Reload takes over new options at once. Slots whose mark stays keep their connections;
-// calls that are under way go on. On an error nothing has changed.
-func (b *Broker) Reload(o Options) error {
-	seen := map[string]bool{}
-	for i := range o.Slots {
-		s := &o.Slots[i]
-		if !slotName.MatchString(s.Name) || seen[s.Name] {
-			return fmt.Errorf("mcp: %q is not the name of a slot, or the second of that name: 1 to 128 of letters, digits and ._-, the first a letter or digit", s.Name)
-		}
-		seen[s.Name] = true
-	}
-	o.Requirements = slices.Clone(o.Requirements)
-	for i := range o.Requirements {
-		r := &o.Requirements[i]
-		if r.Resource == "" {
-			continue
-		}
-		var err error
-		if r.pattern, err = resource.Parse(r.Resource); err != nil {
-			return fmt.Errorf("mcp: rule %s: %w", r.Rule, err)
-		}
-	}
-	if o.Table == nil {
-		o.Table = protocol.Default()
-	}
-	b.reloading.Lock()
-	defer b.reloading.Unlock()
-	b.options.Store(&o)
-	b.mu.Lock()
-	var gone []*slot
-	var changed []func()
-	for name, sl := range b.slots {
-		if sl.builtin == nil && !sl.all && !seen[name] && (sl.dials() || !b.mayStay(sl)) {
-			gone = append(gone, sl)
-			delete(b.slots, name)
-		}
-	}
-	for i := range o.Slots {
-		s := o.Slots[i]
-		switch old := b.slots[s.Name]; {
-		case old == nil:
-			b.slots[s.Name] = b.place(s)
-		case s.Dialer == nil && !old.dials() && !b.mayStay(old):
-			old.options.Store(&s)
-			changed = append(changed, old.end)
-		case old.conf().Mark == s.Mark && old.dials() == (s.Dialer != nil):
-			old.options.Store(&s)
-		default:
-			changed = append(changed, func() { old.end(); old.start(&s) }) // its clients stay
-		}
-	}
-	b.mu.Unlock()
-	for _, sl := range gone {
-		sl.end()
-		sl.tried(errEnded)
-	}
-	for _, restart := range changed {
-		restart()
-	}
-	time.AfterFunc(settleTime, func() { b.sessions.eachAll((*Session).toolsMayHaveChanged) }) // once who was called again is back
-	return nil
-}
-
-// place makes a slot, or takes the one of that name again whose clients have stayed.
-func (b *Broker) place(o Slot) *slot {
-	sl := b.sessions.slotNamed(o.Name)
-	if sl == nil {
-		return b.newSlot(o)
-	}
-	sl.start(&o)
-	return sl
-}
-
-// mayStay reports whether the provider that has dialled into a slot may still be there.
-func (b *Broker) mayStay(sl *slot) bool {
-	k := sl.taken()
-	return k != nil && b.mayServe(k.provider, sl.name)
-}
-
-// mayServe reports whether a provider that has been let in may serve a slot under the policy in
-// force, which need not be the one that has let it in.
-func (b *Broker) mayServe(who *policy.Principal, slot string) bool {
-	p := b.settings().Policy
-	now, known := p.Now(who)
-	return known && p.MayServe(now, slot)
-}
-
 func (b *Broker) settings() *Options { return b.options.Load() }
-
-// forwardsCancel reports whether a provider is told of a cancellation although rules go on
-// holding the call's slots.
-func (o *Options) forwardsCancel(held []string) bool {
-	for _, rule := range held {
-		for _, f := range o.ForwardCancel {
-			if f == baseRule(rule) {
-				return true
-			}
-		}
-	}
-	return false
-}
 
 // slotNamed returns a slot that clients may connect to.
 func (b *Broker) slotNamed(name string) *slot {
