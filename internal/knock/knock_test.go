@@ -61,10 +61,12 @@ func TestKnock(t *testing.T) {
 	t.Run("a request holds something if a slot is taken alone, and others follow it", func(t *testing.T) {
 		shadow := perAddress(KindPreAuth, limit.Slots(1))
 		shadow.ID, shadow.Shadow = "shadow", true
+		other := perAddress(KindPreAuth, limit.Slots(1))
+		other.ID, other.Limits[0].Unit = "other", "tokens" // of which a knock takes none
 		for _, c := range []struct {
 			rule sluice.Rule
 			want int
-		}{{perAddress(KindPreAuth, limit.Window(10, limit.Hour)), 0}, {perAddress(KindPreAuth, limit.Slots(1)), 1}, {shadow, 1}} {
+		}{{perAddress(KindPreAuth, limit.Window(10, limit.Hour)), 0}, {perAddress(KindPreAuth, limit.Slots(1)), 1}, {shadow, 1}, {other, 0}} {
 			d, ctl := open(t, c.rule)
 			for range 3 {
 				held, err := d.Knock(t.Context(), here)
