@@ -167,9 +167,22 @@ func (v *visit) challenge(problem string) string {
 	add("error", problem)
 	add("scope", strings.Join(o.Scopes, " "))
 	if o.AuthorizationServers != nil {
-		add("resource_metadata", v.base()+"/"+wellKnown+"/"+url.PathEscape(v.slot)+"/mcp")
+		add("resource_metadata", v.base()+"/"+wellKnown+v.resource())
 	}
 	return strings.TrimSuffix("Bearer "+strings.Join(params, ", "), " ")
+}
+
+// resource is the path that the client knows the slot by. Clients refuse metadata of another
+// one (RFC 9728, 3.3).
+func (v *visit) resource() string {
+	path := "/" + url.PathEscape(v.slot)
+	switch v.door {
+	case "":
+		return path
+	case "messages": // which is the other half of
+		return path + "/sse"
+	}
+	return path + "/" + v.door
 }
 
 // correlation is the form of a caller's own id for what it does.

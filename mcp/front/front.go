@@ -225,6 +225,7 @@ type visit struct {
 	r     *http.Request
 	deadl *http.ResponseController
 	slot  string
+	door  string // of doors
 	who   *policy.Caller
 	load  load // of its body, until it is over
 }
@@ -269,7 +270,7 @@ func (v *visit) serve() *fault {
 	case v.f.draining.Load():
 		return busy("the broker is stopping")
 	}
-	v.slot = slot
+	v.slot, v.door = slot, door
 	if f := v.identify(); f != nil {
 		return f
 	}

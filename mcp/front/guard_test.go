@@ -128,6 +128,18 @@ func TestAuthorization(t *testing.T) {
 			}
 		})
 	}
+	t.Run("RFC 9728, 3.3 the metadata is that of the address that the client has", func(t *testing.T) {
+		for path, own := range map[string]string{"/p/sse": "/p/sse", "/p/messages": "/p/sse", "/p": "/p", "/_all/mcp": "/_all/mcp"} {
+			at := "https://mcp.example/.well-known/oauth-protected-resource" + own
+			reply := r.ask(path, mcptest.Ask{Method: "GET", Header: []string{"Authorization: Bearer bad"}})
+			if got := reply.Header.Get("WWW-Authenticate"); !strings.HasSuffix(got, ` resource_metadata="`+at+`"`) {
+				t.Errorf("%s: %s", path, got)
+			}
+			if _, got, err := r.ask(strings.TrimPrefix(at, "https://mcp.example"), mcptest.Ask{Method: "GET", Bare: true}).NextEvent(); err != nil || !strings.HasPrefix(got, `{"resource":"https://mcp.example`+own+`",`) {
+				t.Errorf("%s: %s, %v", path, got, err)
+			}
+		}
+	})
 	t.Run("2.9 a token is needed everywhere", func(t *testing.T) {
 		r := newRig(t, func(s *setting) { s.front.NeedToken = true })
 		for path, method := range map[string]string{"/p/mcp": "POST", "/p/sse": "GET", "/p/messages": "POST", "/p": "GET"} {
