@@ -58,7 +58,7 @@ func (x *line) Notify(frame []byte) { x.out.tell(frame) }
 
 // Answer gives it the answer.
 func (x *line) Answer(frame []byte, _ int) {
-	if frame != nil && !x.denial.take(frame) {
+	if taken := x.denial.take(frame); frame != nil && !taken {
 		x.out.append(frame)
 	}
 	if x.flights != nil {

@@ -134,7 +134,7 @@ var denied = func() string {
 	return strconv.FormatInt(e.Code, 10)
 }()
 
-// take takes an answer if it is a denial that is still waited for.
+// take takes an answer, nil if there will be none, if it is a denial that is still waited for.
 func (d *denial) take(frame []byte) bool {
 	if d == nil {
 		return false

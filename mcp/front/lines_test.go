@@ -83,6 +83,18 @@ func TestSSE(t *testing.T) {
 			t.Error("the denial stands on the stream, too:", string(f.Raw))
 		}
 	})
+	t.Run("4.2.2 what needs no answer is accepted at once", func(t *testing.T) {
+		const denial = 50 * time.Millisecond // that one is waited for
+		least := denial
+		for range 20 {
+			began := time.Now()
+			tell(`{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`, 202)
+			least = min(least, time.Since(began))
+		}
+		if least >= denial {
+			t.Error("a notification waits for a denial that cannot come")
+		}
+	})
 	t.Run("M-020 an id that is under way", func(t *testing.T) {
 		tell(string(mcptest.CallTool("1", "hold", `{"key":"a"}`)), 202)
 		c := r.held("a")
