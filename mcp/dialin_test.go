@@ -425,8 +425,7 @@ func TestWithdraw(t *testing.T) {
 		if err := d.wire.Close(); err != nil {
 			t.Fatal(err)
 		}
-		for connected := true; connected; connected = r.Providers()[1].Connected {
-		}
+		r.until("the provider has gone", func() bool { return !r.Providers()[1].Connected })
 		if got := withdraw(); !strings.Contains(got, `"domains":["scada"]`) {
 			t.Errorf("got %s", got)
 		}

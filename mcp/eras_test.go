@@ -252,6 +252,7 @@ func TestValidation(t *testing.T) {
 		if n := p.Count("set"); n != 5 {
 			t.Errorf("%d calls were executed", n)
 		}
+		synctest.Wait() // the audit hears of a call after its client
 		outcomes := map[audit.Outcome]int{}
 		for _, e := range r.audited(audit.Admit) {
 			outcomes[e.Outcome]++

@@ -50,15 +50,25 @@ func TestRevisionOfProvider(t *testing.T) {
 // status waits until a slot's provider is connected, and returns what is known of it.
 func (r *rig) status(slot string) mcp.ProviderStatus {
 	r.t.Helper()
-	for range 2000 {
+	var s mcp.ProviderStatus
+	r.until("the provider in "+slot+" is connected", func() bool {
 		list := r.Providers()
-		if i := slices.IndexFunc(list, func(s mcp.ProviderStatus) bool { return s.Slot == slot }); list[i].Connected {
-			return list[i]
+		s = list[slices.IndexFunc(list, func(s mcp.ProviderStatus) bool { return s.Slot == slot })]
+		return s.Connected
+	})
+	return s
+}
+
+// until waits for something of which no event tells.
+func (r *rig) until(what string, is func() bool) {
+	r.t.Helper()
+	for range 4000 {
+		if is() {
+			return
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	r.t.Fatalf("the provider in %s does not connect: %+v", slot, r.Providers())
-	return mcp.ProviderStatus{}
+	r.t.Fatalf("not in 20 s: %s; there are %+v", what, r.Providers())
 }
 
 // TestAgreedRevision connects providers of every revision in every way.

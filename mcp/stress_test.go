@@ -110,8 +110,7 @@ func TestFaults(t *testing.T) {
 		if f := x.answer(); f.Error == nil || !strings.Contains(f.Error.Message, "outcome is unknown") {
 			t.Errorf("got %s", f.Raw)
 		}
-		for !r.Providers()[0].Connected {
-		}
+		r.status("p")
 		c.call("echo", `{}`).passed()
 		if n := r.provider.Count("die"); n != 1 {
 			t.Errorf("it was made %d times", n)
