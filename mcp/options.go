@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluicegate/sluice/internal/resource"
 	"github.com/sluicegate/sluice/mcp/audit"
+	"github.com/sluicegate/sluice/mcp/link"
 	"github.com/sluicegate/sluice/mcp/policy"
 	"github.com/sluicegate/sluice/mcp/protocol"
 )
@@ -70,6 +71,51 @@ type Options struct {
 	Audit func(audit.Event)
 	// Logger gets what operators should know. Nil is silence.
 	Logger *slog.Logger
+}
+
+// A Slot is a place for one provider.
+type Slot struct {
+	// Name is what clients and rules call it. Letters, digits and ._- only.
+	Name string
+	// Dialer calls the provider. Nil is a slot that a provider dials into.
+	Dialer link.Dialer
+	// Mark tells one configuration from another: a slot that keeps its mark keeps its
+	// connection when the broker takes over new options.
+	Mark string
+	// Protocol is "auto", "legacy" or "modern". Empty is auto.
+	Protocol string
+	// RequestTimeout is how long a request may take, zero for ever. Progress extends it,
+	// but not beyond MaxRequest; a MaxRequest of zero lets nothing extend it.
+	RequestTimeout, MaxRequest time.Duration
+	// ToolTimeouts are those of single tools, instead.
+	ToolTimeouts map[string]ToolTimeout
+	// ConnectTimeout bounds the connecting and the handshake. Zero is 10 s.
+	ConnectTimeout time.Duration
+	// ExitProvesStop frees the slots that calls hold when the provider's process ends.
+	ExitProvesStop bool
+	// MaxResult bounds an answer in bytes. Zero is 16 MiB.
+	MaxResult int
+	// NoValidation lets arguments through that do not fit the tool's schema.
+	NoValidation bool
+	// Cache says which tools' results may be given again.
+	Cache []CacheRule
+	// Prefix stands before its tools' names in _all. Nil is the name and "-".
+	Prefix *string
+	// Tools are the tools that are offered. Nil is all.
+	Tools []string
+}
+
+// A ToolTimeout says how long a call of one tool may take; see [Slot].
+type ToolTimeout struct{ Request, MaxRequest time.Duration }
+
+// A CacheRule lets results of a tool be given again.
+type CacheRule struct {
+	Tool string
+	TTL  time.Duration
+	// Shared gives them to every caller who may call the tool; otherwise each has its own.
+	Shared bool
+	// Writes allows it for a tool that does not say that it only reads.
+	Writes bool
 }
 
 // compile checks the options and fills in what is left out.

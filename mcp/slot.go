@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -13,53 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/mcp/jsonrpc"
-	"github.com/sluicegate/sluice/mcp/link"
 )
-
-// A Slot is a place for one provider.
-type Slot struct {
-	// Name is what clients and rules call it. Letters, digits and ._- only.
-	Name string
-	// Dialer calls the provider. Nil is a slot that a provider dials into.
-	Dialer link.Dialer
-	// Mark tells one configuration from another: a slot that keeps its mark keeps its
-	// connection when the broker takes over new options.
-	Mark string
-	// Protocol is "auto", "legacy" or "modern". Empty is auto.
-	Protocol string
-	// RequestTimeout is how long a request may take, zero for ever. Progress extends it,
-	// but not beyond MaxRequest; a MaxRequest of zero lets nothing extend it.
-	RequestTimeout, MaxRequest time.Duration
-	// ToolTimeouts are those of single tools, instead.
-	ToolTimeouts map[string]ToolTimeout
-	// ConnectTimeout bounds the connecting and the handshake. Zero is 10 s.
-	ConnectTimeout time.Duration
-	// ExitProvesStop frees the slots that calls hold when the provider's process ends.
-	ExitProvesStop bool
-	// MaxResult bounds an answer in bytes. Zero is 16 MiB.
-	MaxResult int
-	// NoValidation lets arguments through that do not fit the tool's schema.
-	NoValidation bool
-	// Cache says which tools' results may be given again.
-	Cache []CacheRule
-	// Prefix stands before its tools' names in _all. Nil is the name and "-".
-	Prefix *string
-	// Tools are the tools that are offered. Nil is all.
-	Tools []string
-}
-
-// A ToolTimeout says how long a call of one tool may take; see [Slot].
-type ToolTimeout struct{ Request, MaxRequest time.Duration }
-
-// A CacheRule lets results of a tool be given again.
-type CacheRule struct {
-	Tool string
-	TTL  time.Duration
-	// Shared gives them to every caller who may call the tool; otherwise each has its own.
-	Shared bool
-	// Writes allows it for a tool that does not say that it only reads.
-	Writes bool
-}
 
 // How a provider that has gone is called again.
 const (
@@ -345,48 +298,6 @@ func (sl *slot) awaitFirst(ctx context.Context) {
 	case <-trying:
 	case <-ctx.Done():
 	}
-}
-
-// absent says in words that no provider is there.
-func (sl *slot) absent() string {
-	sl.mu.Lock()
-	defer sl.mu.Unlock()
-	text := fmt.Sprintf("Provider %q is not connected", sl.name)
-	if sl.conf().Dialer != nil && !sl.next.IsZero() {
-		if wait := time.Until(sl.next); wait > 0 {
-			text += fmt.Sprintf("; the next attempt is in %v", wait.Round(time.Second/10))
-		}
-	}
-	return text
-}
-
-func (sl *slot) lateText(ms int64) string {
-	return fmt.Sprintf("Provider %q did not respond within %dms", sl.name, ms)
-}
-
-func (sl *slot) largeText(n int) string {
-	return fmt.Sprintf("Provider %q answered with %d bytes, which are more than the %d that maxResultBytes allows", sl.name, n, sl.maxResult())
-}
-
-func (sl *slot) lostText(f link.Failure) string {
-	if f.NotRun {
-		return fmt.Sprintf("Provider %q could not be reached", sl.name)
-	}
-	if long, ok := errors.AsType[*link.TooLong](f); ok {
-		return fmt.Sprintf("Provider %q answered with more than the %d bytes that maxFrameBytes allows", sl.name, long.Limit)
-	}
-	return fmt.Sprintf("Provider %q disconnected before it answered; the outcome is unknown", sl.name)
-}
-
-func lostReason(f link.Failure) reason {
-	r := reason{Reason: pick(f.NotRun, "provider-unreachable", "provider-disconnected")}
-	if _, long := errors.AsType[*link.TooLong](f); long {
-		r.Reason = "result-too-large"
-	}
-	if f.RetryAfter > 0 {
-		r.RetryAfterMs = f.RetryAfter.Milliseconds()
-	}
-	return r
 }
 
 func sortSlots(list []*slot) {
