@@ -81,11 +81,11 @@ func TestLongMessages(t *testing.T) {
 	}
 	served("beside those who only announce")
 	begun, leave := context.WithCancel(t.Context())
-	for range 3 {
-		go func() {
+	go func() {
+		for begun.Err() == nil { // while one who asks whether there is room has it, this one is refused
 			_, _ = mcptest.Ask{Header: []string{s, "Content-Length: 1000000"}, Body: ping(150_000)}.Send(begun, r.url+"/p/mcp")
-		}()
-	}
+		}
+	}()
 	until(t, "there is no room", func() bool { return r.ask("/p/mcp", post(ping(150_000))).StatusCode == 503 })
 	if f := refused(t, r.ask("/p/mcp", post(ping(150_000)))); f.status != 503 || f.code != -32000 || f.id != "null" {
 		t.Errorf("got %+v", f)

@@ -3,7 +3,6 @@ package front
 import (
 	"errors"
 	"io"
-	"slices"
 
 	"golang.org/x/sync/semaphore"
 )
@@ -35,7 +34,7 @@ func (l *load) read(r io.Reader, room *semaphore.Weighted) ([]byte, error) {
 				}
 				l.taken += more
 			}
-			b = slices.Grow(b, cap(b))
+			b = append(make([]byte, 0, 2*cap(b)), b...) // exactly what was taken
 		}
 		n, err := r.Read(b[len(b):cap(b)])
 		b = b[:len(b)+n]
