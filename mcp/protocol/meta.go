@@ -2,7 +2,6 @@ package protocol
 
 import (
 	"encoding/json"
-	"slices"
 	"strings"
 
 	"github.com/sluicegate/sluice/mcp/jsonrpc"
@@ -16,7 +15,6 @@ const (
 	MetaServerInfo   = "io.modelcontextprotocol/serverInfo"
 	MetaLogLevel     = "io.modelcontextprotocol/logLevel"
 	MetaSubscription = "io.modelcontextprotocol/subscriptionId"
-	MetaRelatedTask  = "io.modelcontextprotocol/related-task"
 	MetaProgress     = "progressToken"
 	MetaCaller       = "io.cyanmycelium/caller" // who calls, in the broker's words; to providers alone
 )
@@ -43,9 +41,9 @@ func Reserved(key string) bool {
 }
 
 // Strip returns the message without the keys of params._meta and result._meta that are
-// [Reserved], but for those in keep. It returns m itself if there are none.
-func Strip(m *jsonrpc.Message, keep ...string) *jsonrpc.Message {
-	wanted := func(key string) bool { return !Reserved(key) || slices.Contains(keep, key) }
+// [Reserved]. It returns m itself if there are none.
+func Strip(m *jsonrpc.Message) *jsonrpc.Message {
+	wanted := func(key string) bool { return !Reserved(key) }
 	var edits []jsonrpc.Edit
 	for _, part := range []struct {
 		name string

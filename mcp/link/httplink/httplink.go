@@ -130,8 +130,6 @@ func redirect(next *http.Request, via []*http.Request) error {
 	return nil
 }
 
-const paramPrefix = "Mcp-Param-"
-
 // describe sets the fields that tell of a message what its body says (revision 2026-07-28,
 // "Standard headers").
 func describe(h http.Header, m link.Outgoing) {
@@ -146,7 +144,7 @@ func describe(h http.Header, m link.Outgoing) {
 		h.Set(protocol.HeaderName, protocol.EncodeHeader(name))
 	}
 	for name, values := range m.Header {
-		if name = http.CanonicalHeaderKey(name); strings.HasPrefix(name, paramPrefix) {
+		if name = http.CanonicalHeaderKey(name); strings.HasPrefix(name, protocol.HeaderParam) {
 			h[name] = values
 		}
 	}
