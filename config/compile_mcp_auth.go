@@ -9,13 +9,17 @@ import (
 
 // authorization checks the names that the broker's roles, assignments and providers use.
 func (k *compiler) authorization(m *MCP) {
-	providers := map[string]*string{}
+	providers, variables := map[string]*string{}, map[string]*string{}
 	for i := range m.Providers {
 		p := &m.Providers[i]
 		if first, twice := providers[p.ID]; twice {
 			k.problem(&p.ID, CodeDuplicate, "two providers have this id; the other is at %s", k.c.places[first].pos)
 		}
 		providers[p.ID] = &p.ID
+		if first, twice := variables[p.SecretEnv]; twice {
+			k.problem(&p.SecretEnv, CodeDuplicate, "two providers have the secret of this variable, the other at %s; whoever shows it would be both", k.c.places[first].pos)
+		}
+		variables[p.SecretEnv] = &p.SecretEnv
 		if secret, _ := k.env(p.SecretEnv); secret == "" && p.SecretEnv != "" {
 			k.problem(&p.SecretEnv, WarnMissing, "the environment variable %s is not set; serve does not start without it", p.SecretEnv)
 		}

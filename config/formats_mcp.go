@@ -48,3 +48,26 @@ func checkMCPURL(s string) (Code, error) {
 	}
 	return "", nil
 }
+
+// checkOrigin accepts an origin as browsers send it, or all.
+func checkOrigin(s string) (Code, error) {
+	if s == "*" {
+		return "", nil
+	}
+	return checkSite(s)
+}
+
+// defaultPorts are left out by browsers, and by clients that compare addresses.
+var defaultPorts = map[string]string{"http": "80", "https": "443"}
+
+// checkSite accepts a scheme and a host, with a port that is not the scheme's own.
+func checkSite(s string) (Code, error) {
+	u, err := url.Parse(s)
+	if err != nil || defaultPorts[u.Scheme] == "" || u.Hostname() == "" || s != u.Scheme+"://"+u.Host || strings.ContainsAny(s, "*\"") {
+		return CodeValue, fmt.Errorf(`%q is no address of scheme and host alone, such as "https://mcp.example.com"`, s)
+	}
+	if u.Port() == defaultPorts[u.Scheme] {
+		return CodeValue, fmt.Errorf("%q has the port that %s means anyway, which clients leave out; remove it", s, u.Scheme)
+	}
+	return "", nil
+}

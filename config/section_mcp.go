@@ -23,11 +23,11 @@ type MCP struct {
 	// All slots as one server, at /_all/mcp.
 	Aggregate MCPAggregate `key:"aggregate"`
 	// Pages whose scripts may call the broker, such as "https://app.example.com", or "*" for all.
-	// Absent is pages of this machine, for browsers on it, and none otherwise.
+	// Absent is pages of this machine, for browsers on it, and none otherwise; [] is none.
 	AllowedOrigins []string `key:"allowedOrigins" format:"origin"`
 	// Names under which the broker is called over a loopback address beside those of loopback, as
 	// by a proxy on this machine that passes Host on.
-	AllowedHosts []string `key:"allowedHosts" format:"host"`
+	AllowedHosts []string `key:"allowedHosts" format:"plain-host"`
 	// What clients are told of the authorization server whose tokens are good here.
 	OAuth *MCPOAuth `key:"oauth"`
 	// Which claims of a verified token are subjects of its caller.
@@ -78,7 +78,7 @@ type MCPOAuth struct {
 	// The issuers that give out tokens for it.
 	AuthorizationServers []string `key:"authorizationServers" required:"true" format:"base-url"`
 	// The scopes that there are.
-	Scopes []string `key:"scopes"`
+	Scopes []string `key:"scopes" format:"scope"`
 }
 
 // MCPSubjects names claims beside that of the user, which is subjectClaim of identity.jwt. One
