@@ -55,7 +55,7 @@ type Options struct {
 	Providers http.Handler
 	// Origins are the web pages that may use the broker, such as "https://app.example"; "*"
 	// is all. Nil allows pages of this machine to who connects over its loopback address,
-	// and none to others. A request without Origin comes from no page and passes.
+	// and none to others; an empty list allows none. A request without Origin comes from no page and passes.
 	Origins []string
 	// Hosts are the names, without port, under which the broker is called over a loopback
 	// address, besides "localhost" and the addresses themselves: as by a proxy on the same

@@ -21,7 +21,7 @@ type origins struct {
 
 // newOrigins reads the options. The broker's own public address is one of both.
 func newOrigins(list, hosts []string, public string) (origins, error) {
-	o := origins{all: slices.Contains(list, "*")}
+	o := origins{all: slices.Contains(list, "*"), list: slices.Clone(list[:0])} // an empty list stays one: no page at all
 	for _, h := range hosts {
 		o.hosts = append(o.hosts, strings.ToLower(h))
 	}

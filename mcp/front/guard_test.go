@@ -18,6 +18,7 @@ func TestOrigin(t *testing.T) {
 		s.front.Resource = front.Resource{URL: "https://mcp.example", AuthorizationServers: []string{"https://as.example"}}
 	})
 	all := newRig(t, func(s *setting) { s.front.Origins = []string{"*"} })
+	none := newRig(t, func(s *setting) { s.front.Origins = []string{} })
 	for _, c := range []struct {
 		name   string
 		rig    *rig
@@ -41,6 +42,8 @@ func TestOrigin(t *testing.T) {
 		{"M-070 the broker's own", listed, []string{"Origin: https://mcp.example", "Host: mcp.example"}, 200},
 		{"M-070 not listed, of this machine", listed, []string{"Origin: http://localhost"}, 403},
 		{"a host that is allowed", listed, []string{"Host: broker.example:1"}, 200},
+		{"M-070 none at all, not even of this machine", none, []string{"Origin: http://localhost:6274"}, 403},
+		{"M-070 which is no page", none, nil, 200},
 		{"all", all, []string{"Origin: https://any.example"}, 200},
 	} {
 		t.Run(c.name, func(t *testing.T) {
