@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -19,13 +18,15 @@ import (
 
 // A call is one request of a client, from its arrival until nobody works on it any more.
 // It has two ends. The client's is reached when it is answered, or when it cancels. The
-// work's is reached when the provider answers, or an operator says that it has stopped;
-// until then the call holds its slots, whoever still waits for it.
+// work's is reached when the provider answers or provably works on it no more, or when an
+// operator or a rule says so; until then the call holds its slots, whoever still waits for it.
 //
 //	reply ───────────────► answered, work ended
+//	reply with a task ───► answered ─ until the task has ended; see tasks.go
+//	reply with questions ► answered ─ until the client comes back; see park.go and input.go
 //	deadline, cancel ────► answered ─ hold ──► late reply, operator, MaxHold ► work ended
 //	                                └ free ──► work ended
-//	provider gone ───────► answered ─ as after a deadline
+//	provider gone ───────► answered ─ as above, at its deadline; at once if its process has ended
 type call struct {
 	b       *Broker
 	session *Session
@@ -323,45 +324,3 @@ func (c *call) freed(by string) bool {
 }
 
 func (c *call) holds() bool { return c.admitted && len(c.admission.Holds()) > 0 }
-
-// step passes one notification of progress on, if it goes forward, and gives the call
-// more time.
-func (c *call) step(m *jsonrpc.Message) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.answered {
-		return
-	}
-	c.extend()
-	if c.token == nil {
-		return
-	}
-	raw, _ := m.Param("progress")
-	next, err := strconv.ParseFloat(string(raw), 64)
-	if err != nil {
-		return
-	}
-	edits := []jsonrpc.Edit{jsonrpc.Set(c.token, "params", "progressToken")}
-	said, _ := m.Param("message")
-	switch {
-	case c.progress == nil || next > *c.progress:
-		c.progress, c.shown = &next, raw
-	case len(said) == 0 || string(said) == string(c.said):
-		return
-	default: // there is something new to say all the same
-		edits = append(edits, jsonrpc.Set(c.shown, "params", "progress"))
-	}
-	c.said = said
-	c.x.Notify(m.Edit(edits...).Raw)
-}
-
-// tell passes on a message that came on the call's own stream.
-func (c *call) tell(m *jsonrpc.Message) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.answered {
-		return false
-	}
-	c.x.Notify(m.Raw)
-	return true
-}
