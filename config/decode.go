@@ -331,7 +331,7 @@ func (f fieldInfo) inBounds(v reflect.Value) error {
 		return number64(text)
 	}
 	switch n := v.Int(); {
-	case f.min != "" && n < bound(f.min) && n < 0:
+	case f.min != "" && n < bound(f.min) && n < 0 && !f.required:
 		return fmt.Errorf("%v is negative; leave the key out for no limit", v.Interface())
 	case f.min != "" && n < bound(f.min):
 		return fmt.Errorf("%v is too small; the least is %s", v.Interface(), f.min)
