@@ -16,7 +16,7 @@ const answer = `{"content":[{"type":"text","text":"22 degrees"}],"structuredCont
 // ask is a call of one caller with these arguments.
 func ask(arguments string) Call {
 	params := `{"name":"weather","arguments":` + arguments + `}`
-	return Call{Slot: "weather", Tool: "weather", Epoch: 1, Scope: Subject("user:ann"), Params: json.RawMessage(params)}
+	return Call{Slot: "weather", Tool: "weather", Scope: Subject("user:ann"), Params: json.RawMessage(params)}
 }
 
 func TestMissThenHit(t *testing.T) {

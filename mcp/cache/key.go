@@ -39,15 +39,13 @@ func Shared(name string) Scope { return Scope{shared, name} }
 // A Call is what is asked of a provider.
 type Call struct {
 	Slot, Tool string
-	// Epoch tells one provider in the slot, or one list of its tools, from another.
-	Epoch int64
-	Scope Scope
+	Scope      Scope
 	// Params are the parameters of tools/call as they were received.
 	Params json.RawMessage
 }
 
 // A Key stands for a call. Calls have the same Key if they ask the same tool of the same
-// slot and epoch, in the same scope, with the same arguments (M-093). The order of
+// slot, in the same scope, with the same arguments (M-093). The order of
 // members does not matter, and neither do blanks and escapes. Numbers are compared as
 // they are written: 1 and 1.0 have different keys, which can cost a hit, while 2^53 and
 // 2^53+1 never share one. "_meta" is no part of it, nor is the protocol's revision.
@@ -84,7 +82,6 @@ func (c *Cache) Key(call Call) Key {
 	text := make([]byte, 0, len(arguments)+len(call.Slot)+len(call.Tool)+len(call.Scope.name)+32)
 	text = appendPart(text, call.Slot)
 	text = appendPart(text, call.Tool)
-	text = binary.AppendVarint(text, call.Epoch)
 	text = append(text, byte(call.Scope.kind))
 	text = appendPart(text, call.Scope.name)
 	text = append(text, arguments...)

@@ -49,7 +49,6 @@ func TestM093WhoAndWhere(t *testing.T) {
 	for name, x := range map[string]Call{
 		"M-093 another slot":             change(func(x *Call) { x.Slot = "other" }),
 		"M-093 another tool":             change(func(x *Call) { x.Tool = "other" }),
-		"M-093 another epoch":            change(func(x *Call) { x.Epoch = 2 }),
 		"M-093 another subject":          change(func(x *Call) { x.Scope = Subject("user:bob") }),
 		"M-093 a scope of that name":     change(func(x *Call) { x.Scope = Shared("user:ann") }),
 		"M-093 another scope":            change(func(x *Call) { x.Scope = Shared("") }),
