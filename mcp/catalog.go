@@ -92,9 +92,6 @@ func (t *tool) check(arguments json.RawMessage) string {
 	if s == nil {
 		return ""
 	}
-	if len(arguments) == 0 {
-		arguments = json.RawMessage(`{}`)
-	}
 	if m := s.Validate(arguments); m != nil {
 		return m.String()
 	}
