@@ -3,7 +3,7 @@
 // situation is in each era.
 //
 // Sources are the specification's pages docs/specification/<version>/ in
-// modelcontextprotocol/modelcontextprotocol; facts/mcp.md section 2 gathers them.
+// modelcontextprotocol/modelcontextprotocol.
 package protocol
 
 import "slices"

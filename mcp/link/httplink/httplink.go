@@ -1,7 +1,6 @@
 // Package httplink connects to a provider that is an HTTP server: over Streamable HTTP in
 // both of its eras, and over HTTP with SSE, which was before it. Sources are the pages
-// basic/transports of the revisions 2024-11-05 to 2026-07-28 of the Model Context Protocol;
-// facts/mcp.md sections 2.2 to 2.4 gather them.
+// basic/transports of the revisions 2024-11-05 to 2026-07-28 of the Model Context Protocol.
 package httplink
 
 import (

@@ -1,7 +1,7 @@
 // Package socket connects to providers over WebSocket: to those that the broker dials, and
 // to those that dial in, one slot a connection or many. WebSocket is not part of the Model
 // Context Protocol; like its TypeScript SDK this speaks subprotocol "mcp", with one
-// JSON-RPC message a text frame (facts/mcp.md 2.5).
+// JSON-RPC message a text frame.
 package socket
 
 import (
