@@ -37,7 +37,7 @@ type callAnswer struct {
 	Reason     string      `json:"reason"`
 	Policy     string      `json:"policy,omitempty"` // the assignment or deny
 	Call       *stepAnswer `json:"call,omitempty"`
-	// Reservation is what a provider meets that reserves one unit for the call, by unit.
+	// Reservations are what a provider meets that reserves one unit for the call, by unit.
 	Reservations []*stepAnswer `json:"reservations,omitempty"`
 	// Needs are units that the provider must have declared, or the call is refused.
 	Needs []neededUnit `json:"needs,omitempty"`

@@ -120,5 +120,9 @@ func (s *mcpServer) admit(r *http.Request) (socket.Register, error) {
 // notNow turns an address away that dials in.
 func notNow(err error) error {
 	f := turnedAway(err)
-	return &socket.Refused{Status: f.Status, Text: fmt.Sprintf("%s; try again in %v", f.Message, f.RetryAfter.Round(time.Second))}
+	text := f.Message
+	if f.RetryAfter > 0 { // a slot has no time at which it comes back
+		text += fmt.Sprintf("; try again in %v", max(f.RetryAfter.Round(time.Second), time.Second))
+	}
+	return &socket.Refused{Status: f.Status, Text: text}
 }
