@@ -146,8 +146,7 @@ func (b *bridge) send(ctx context.Context) error {
 	for {
 		line, err := lines.Next()
 		if long, ok := errors.AsType[*link.TooLong](err); ok {
-			id := long.Glance.ID()
-			if err := b.write(errorFrame(id, jsonrpc.InvalidRequest, fmt.Sprintf("The message is larger than %d bytes", long.Limit))); err != nil {
+			if err := b.tooLong(ctx, long); err != nil {
 				return err
 			}
 			continue
@@ -161,10 +160,31 @@ func (b *bridge) send(ctx context.Context) error {
 			return nil
 		}
 		b.asked(line)
-		if err := b.within(ctx, func(ctx context.Context) error { return b.c.Write(ctx, websocket.MessageText, line) }); err != nil {
-			return lost(err)
+		if err := b.tell(ctx, line); err != nil {
+			return err
 		}
 	}
+}
+
+// tooLong answers what was skipped: to the client if that was a request, and in its place if it
+// was the client's answer to one.
+func (b *bridge) tooLong(ctx context.Context, long *link.TooLong) error {
+	id, text := long.Glance.ID(), fmt.Sprintf("The message is larger than %d bytes", long.Limit)
+	if long.Glance.Answer {
+		return b.tell(ctx, errorFrame(id, jsonrpc.InternalError, text))
+	}
+	if !long.Glance.Asks {
+		id = jsonrpc.ID{}
+	}
+	return b.write(errorFrame(id, jsonrpc.InvalidRequest, text))
+}
+
+// tell sends the broker a frame.
+func (b *bridge) tell(ctx context.Context, frame []byte) error {
+	if err := b.within(ctx, func(ctx context.Context) error { return b.c.Write(ctx, websocket.MessageText, frame) }); err != nil {
+		return lost(err)
+	}
+	return nil
 }
 
 // grace gives the answers that are still to come their time.

@@ -205,6 +205,18 @@ func TestRun(t *testing.T) {
 			t.Error(string(f.Raw))
 		}
 	})
+	t.Run("M-074 an answer of the client's that is too long", func(t *testing.T) {
+		r := newRig(t) // calls of other clients would make it unclear whom the provider asks
+		c := r.client(func(o *stdio.Options) { o.MaxFrame = 1000 })
+		c.say(string(mcptest.Request("0", "initialize", map[string]any{"protocolVersion": "2025-11-25", "capabilities": map[string]any{"sampling": map[string]any{}}, "clientInfo": map[string]string{"name": "t", "version": "1"}})))
+		c.next()
+		c.say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, string(mcptest.CallTool("1", "ask", `{"method":"sampling/createMessage","params":{}}`)))
+		asked := c.next()
+		c.say(`{"jsonrpc":"2.0","id":` + string(asked.ID) + `,"result":{"a":"` + strings.Repeat("x", 2000) + `"}}`)
+		if f := c.next(); string(f.ID) != "1" || !strings.Contains(string(f.Raw), "1000 bytes") {
+			t.Error("whoever asked waits in vain:", string(f.Raw))
+		}
+	})
 	t.Run("M-096 an answer that is too long", func(t *testing.T) {
 		c := r.client(func(o *stdio.Options) { o.MaxAnswer = 1000 })
 		c.say(string(mcptest.CallTool("1", "big", `{"bytes":2000}`)))
