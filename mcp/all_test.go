@@ -142,10 +142,15 @@ func TestNamesInAll(t *testing.T) {
 		if got := all.call("p-echo", `{}`).refused(-32029); got.RuleID != "p" {
 			t.Errorf("got %+v", got)
 		}
-		for _, e := range r.audited(audit.Admit) {
+		synctest.Wait()
+		events := r.audited(audit.Admit)
+		for _, e := range events {
 			if e.Slot != "p" || e.Tool != "echo" {
 				t.Errorf("audited %+v", e)
 			}
+		}
+		if len(events) != 3 {
+			t.Errorf("audited %d calls, want 3", len(events))
 		}
 	})
 	bubble(t, "4.2.14 what is forbidden looks like what is unknown", nil, func(o *mcp.Options) {
