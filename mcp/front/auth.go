@@ -46,8 +46,8 @@ type metadata struct {
 	BearerMethods        []string `json:"bearer_methods_supported"`
 }
 
-// metadata tells how to get a token for the resource at a path, "" or "/slot/mcp". Any page
-// may read it: it is what everybody is told.
+// metadata tells how to get a token for the resource at a path, "" or "/slot/mcp". Which pages
+// may read it, the guard has decided.
 func (v *visit) metadata(path string) *fault {
 	o := &v.f.o.Resource
 	switch {
@@ -62,9 +62,7 @@ func (v *visit) metadata(path string) *fault {
 	if err != nil {
 		return notFound("this broker's address is unknown")
 	}
-	h := v.w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Access-Control-Allow-Origin", "*")
+	v.w.Header().Set("Content-Type", "application/json")
 	v.hurry()
 	_, _ = v.w.Write(body) // the client may have gone
 	return nil

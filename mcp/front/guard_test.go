@@ -66,6 +66,14 @@ func TestOrigin(t *testing.T) {
 			}
 		})
 	}
+	t.Run("M-070 RFC 9728 metadata is for the same pages", func(t *testing.T) {
+		for origin, status := range map[string]int{"https://app.example": 200, "https://evil.example": 403} {
+			reply := listed.ask("/.well-known/oauth-protected-resource/p/mcp", mcptest.Ask{Method: "GET", Bare: true, Header: []string{"Origin: " + origin}})
+			if got := reply.Header.Get("Access-Control-Allow-Origin"); reply.StatusCode != status || (got == origin) != (status == 200) {
+				t.Errorf("%s: %s, %q", origin, reply.Status, got)
+			}
+		}
+	})
 	t.Run("M-069 preflight", func(t *testing.T) {
 		reply := listed.ask("/p/mcp", mcptest.Ask{Method: "OPTIONS", Bare: true, Header: []string{"Origin: https://app.example", "Access-Control-Request-Method: POST",
 			"Access-Control-Request-Headers: content-type, Mcp-Param-Region,x-other,mcp-param-a%b"}})
