@@ -30,6 +30,8 @@ func (k *compiler) listeners() {
 		taken[address] = l.name
 		k.served(l.field, "listen."+l.name)
 	}
+	k.plainListener(&c.Listen.LLM)
+	k.plainListener(&c.Listen.MCP)
 	k.served(&c.LLM, pick(c.LLM != nil, "llm", ""))
 	k.served(&c.Sources, pick(len(c.Sources) > 0, "sources", ""))
 	k.served(&c.Channels, pick(c.Channels != nil, "channels", ""))
@@ -41,6 +43,14 @@ func (k *compiler) listeners() {
 	}
 	if t.ClientCAFile != "" && t.CertFile == "" {
 		k.problem(&t.ClientCAFile, CodeConflict, "client certificates need TLS; give certFile and keyFile")
+	}
+}
+
+// plainListener warns of a listener that others reach and that has no TLS, where a certificate
+// suggests that all have.
+func (k *compiler) plainListener(field *string) {
+	if k.c.TLS.CertFile != "" && *field != "" && !loopback(*field) {
+		k.problem(field, WarnTrust, "speaks plain HTTP, tokens included; tls is the gate's certificate alone: put a proxy with TLS in front, or listen on 127.0.0.1")
 	}
 }
 
