@@ -4,12 +4,11 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"os"
-	"os/exec"
 	"testing"
 	"time"
 
 	"github.com/sluicegate/sluice/gate"
+	"github.com/sluicegate/sluice/internal/browser"
 )
 
 // watcher is a page that opens a stream and reports what its script gets to see of it.
@@ -20,34 +19,6 @@ source.addEventListener("refused", e => say("refused-" + JSON.parse(e.data).stat
 source.onmessage = () => say("came-back", true);
 source.onerror = () => { if (source.readyState === EventSource.CLOSED) say("gave-up", true); };
 </script>`
-
-// browse opens url in a headless browser until the test ends.
-func browse(t *testing.T, url string) {
-	t.Helper()
-	path, err := exec.LookPath("chromium")
-	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("there is no chromium, and in CI there must be")
-		}
-		t.Skip("no chromium on this machine; Debian's package of that name has it")
-	}
-	profile, err := os.MkdirTemp("", "sluice-events")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	cmd := exec.CommandContext(ctx, path, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-		"--disable-sync", "--disable-background-networking", "--disable-component-update", "--user-data-dir="+profile,
-		"--remote-debugging-port=0", url) // the port keeps it open
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		stop()
-		_ = cmd.Wait() // it was killed
-		os.RemoveAll(profile)
-	})
-}
 
 // TestBrowserEvents: a stream is refused to a real EventSource. By its status it gives
 // up for good; by an empty stream it learns why, waits, and comes back.
@@ -78,7 +49,7 @@ func TestBrowserEvents(t *testing.T) {
 			mux.Handle("/events", events(next))
 			s := serve(t, g.Handler(mux))
 			get(t, ctx, s.URL+"/held")
-			browse(t, s.URL)
+			browser.Open(t, s.URL)
 			for _, want := range c.want {
 				select {
 				case got := <-saw:
